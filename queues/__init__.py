@@ -1,0 +1,1 @@
+"""Who may have how much and who goes next. Imports only topology."""

@@ -1,0 +1,1 @@
+"""What there is: nodes, devices, MIG resources, domains, real and virtual. Imports nothing of ours."""
