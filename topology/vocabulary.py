@@ -50,7 +50,9 @@ NODE_CLUSTER: Final = "tangram.scheduler/cluster"
 """Annotation: the cluster identity of a virtual node that does not say it in another way."""
 NODE_GPU_UUIDS: Final = "tangram.scheduler/node-gpu-uuids"
 """Annotation: comma-separated device UUIDs of the node by index, where an administrator or agent knows them."""
-NODE_ANNOTATIONS: Final = (NODE_CLUSTER, NODE_GPU_UUIDS, "kwok.x-k8s.io/node")
+KWOK_NODE: Final = "kwok.x-k8s.io/node"
+"""Annotation that KWOK puts on the nodes it plays."""
+NODE_ANNOTATIONS: Final = (NODE_CLUSTER, NODE_GPU_UUIDS, KWOK_NODE)
 """The only node annotations that are read; others change too often to be kept."""
 
 # -- resource names --------------------------------------------------------------------------------------------

@@ -1,0 +1,209 @@
+"""What the demo shows: bars per node on a terminal, plain lines elsewhere, a summary at the end."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final, Protocol
+
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from extender_api.demo.kubelet import NodeUse
+
+BLOCKS: Final = " ▁▂▃▄▅▆▇█"
+PLAIN_EVERY_S: Final = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """One look at the demo. `waiting` counts pods by the text that says why they wait."""
+
+    elapsed_s: float
+    created: int
+    total: int
+    placed: int
+    running: int
+    ended: int
+    nodes: Mapping[str, NodeUse]
+    products: Mapping[str, str]
+    waiting: Counter[str] = field(default_factory=Counter)
+
+
+class Screen(Protocol):
+    """Shows frames."""
+
+    def __enter__(self) -> Screen: ...
+    def __exit__(self, *exc: object) -> None: ...
+    def show(self, frame: Frame) -> None: ...
+
+
+def screen_for(console: Console) -> Screen:
+    """A live screen on a terminal, plain lines elsewhere."""
+    return LiveScreen(console) if console.is_terminal else PlainScreen(console)
+
+
+class LiveScreen:
+    """Redraws in place."""
+
+    def __init__(self, console: Console) -> None:
+        self._live = Live(console=console, auto_refresh=False, transient=False)
+
+    def __enter__(self) -> LiveScreen:
+        self._live.start()
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self._live.stop()
+
+    def show(self, frame: Frame) -> None:
+        self._live.update(picture(frame), refresh=True)
+
+
+class PlainScreen:
+    """A few lines now and then, for logs."""
+
+    def __init__(self, console: Console, every_s: float = PLAIN_EVERY_S) -> None:
+        self._console = console
+        self._every_s = every_s
+        self._next_s = 0.0
+
+    def __enter__(self) -> PlainScreen:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        return None
+
+    def show(self, frame: Frame) -> None:
+        if frame.elapsed_s < self._next_s:
+            return
+        self._next_s = frame.elapsed_s + self._every_s
+        devices = " ".join(f"{name}:[{bar(use)}]" for name, use in frame.nodes.items())
+        self._console.print(f"{headline(frame)}  {devices}", markup=False, soft_wrap=True)
+        for text, count in frame.waiting.most_common(3):
+            self._console.print(f"    {count} waiting: {text}", markup=False, soft_wrap=True)
+
+
+def headline(frame: Frame) -> str:
+    """The counts in one line."""
+    return (
+        f"{frame.elapsed_s:5.1f} s  {frame.created}/{frame.total} created  {frame.placed} placed  "
+        f"{frame.running} running  {frame.ended} ended  {sum(frame.waiting.values())} waiting"
+    )
+
+
+def bar(use: NodeUse) -> str:
+    """One character per device, taller the fuller it is. Virtual nodes only count: in use / claimed."""
+    if use.virtual:
+        return f"{use.counted}/{use.gpus}"
+    return "".join(_block(use.filled(index)) for index in range(len(use.devices)))
+
+
+def _block(part: float) -> str:
+    # any use shows, and only a full device looks full
+    level = int(part * (len(BLOCKS) - 1) + 1e-9)
+    return BLOCKS[max(level, 1) if part > 0 else 0]
+
+
+def _colour(part: float) -> str:
+    return "bright_black" if part == 0 else "green" if part < 0.5 else "yellow" if part < 1 else "red"
+
+
+def picture(frame: Frame) -> RenderableType:
+    """The whole live screen."""
+    nodes = Table(title_justify="left", box=None, padding=(0, 2, 0, 0))
+    for title in ("node", "GPU model", "devices", "in use", "pods"):
+        nodes.add_column(title, justify="right" if title in ("in use", "pods") else "left", no_wrap=True)
+    for name, use in frame.nodes.items():
+        nodes.add_row(
+            name, frame.products[name], _bars(use), f"{use.used_gpus:.1f} of {use.gpus}", str(use.pods)
+        )
+    waiting = Table(box=None, padding=(0, 2, 0, 0))
+    waiting.add_column("pods", justify="right")
+    waiting.add_column("wait because")
+    for text, count in frame.waiting.most_common(5):
+        waiting.add_row(str(count), Text(text, overflow="ellipsis", no_wrap=True))
+    if not frame.waiting:
+        waiting.add_row("0", "")
+    return Group(_progress(frame), Text(), nodes, Text(), waiting)
+
+
+def _progress(frame: Frame) -> Text:
+    width = 40
+    done = round(width * frame.ended / max(frame.total, 1))
+    placed = max(round(width * frame.placed / max(frame.total, 1)), done)
+    text = Text()
+    text.append("█" * done, "green").append("█" * (placed - done), "cyan").append("░" * (width - placed))
+    return text.append(f"  {headline(frame).strip()}")
+
+
+def _bars(use: NodeUse) -> Text:
+    if use.virtual:
+        full = min(use.counted, use.gpus)
+        return Text.assemble(
+            ("■" * full, "magenta"), ("□" * (use.gpus - full), "bright_black"), "  counted only"
+        )
+    text = Text()
+    for index in range(len(use.devices)):
+        part = use.filled(index)
+        cell = "█" * round(part * 4) if part >= 0.125 else "▏" if part else ""
+        text.append(cell.ljust(4, "░"), _colour(part)).append(" ")
+    return text
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """The end of the demo.
+
+    Times are milliseconds from a pod's creation to its Binding, calls in microseconds.
+    """
+
+    created: int
+    placed: int
+    never_placed: Mapping[str, str]
+    refused_by_nodes: Sequence[str]
+    real_devices: int
+    devices_touched: int
+    mean_use: float
+    peak_use: float
+    to_bind_p50_ms: float
+    to_bind_p99_ms: float
+    calls: Mapping[str, tuple[int, float, float]]
+    waited: Counter[str]
+
+    @property
+    def ok(self) -> bool:
+        """Nothing was lost and no node refused a pod."""
+        return not self.refused_by_nodes and self.placed + len(self.never_placed) == self.created
+
+
+def print_summary(console: Console, summary: Summary) -> None:
+    """The summary for people."""
+    rows = Table(title="Summary", title_justify="left", title_style="bold", show_header=False, box=None)
+    rows.add_column(style="bold")
+    rows.add_column()
+    rows.add_row("pods placed", f"{summary.placed} of {summary.created}")
+    rows.add_row("refused by a node", str(len(summary.refused_by_nodes)))
+    rows.add_row("devices touched", f"{summary.devices_touched} of {summary.real_devices} real ones")
+    rows.add_row("devices in use", f"{summary.mean_use:.0%} on average, {summary.peak_use:.0%} at most")
+    rows.add_row(
+        "creation to bind", f"p50 {summary.to_bind_p50_ms:.0f} ms, p99 {summary.to_bind_p99_ms:.0f} ms"
+    )
+    for verb, (count, p50, p99) in summary.calls.items():
+        rows.add_row(f"{verb} calls", f"{count}, p50 {p50:.0f} µs, p99 {p99:.0f} µs")
+    console.print(rows)
+    _print_texts(
+        console, "Pods that waited, by reason", [f"{n} × {text}" for text, n in summary.waited.most_common(8)]
+    )
+    _print_texts(console, "Never placed", [f"{name}: {text}" for name, text in summary.never_placed.items()])
+    _print_texts(console, "Refused by nodes (a mistake of ours)", summary.refused_by_nodes)
+
+
+def _print_texts(console: Console, title: str, texts: Sequence[str]) -> None:
+    if texts:
+        console.print(f"\n[bold]{title}[/bold]")
+    for text in texts:
+        console.print(f"  {text}", markup=False, soft_wrap=True)

@@ -1,0 +1,76 @@
+"""The manifests as they are shipped: what the doctor compares a cluster with, and what uninstall removes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from copy import deepcopy
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+
+GATE: Final = "tangram-gate"
+PROTECTION: Final = "tangram-protect-annotations"
+EXEMPTION: Final = "not-exempt"
+"""The match condition of the protection policy that administrators are meant to change."""
+
+Document = Mapping[str, Any]
+
+
+def folder() -> Path:
+    """The folder `manifests`: inside the installed package, or that of the checkout."""
+    package = Path(__file__).resolve().parents[1]
+    packaged = package / "_manifests"
+    return packaged if packaged.is_dir() else package.parent / "manifests"
+
+
+def documents(*path: str) -> list[Document]:
+    """All objects of one shipped file, given by its path below `manifests`."""
+    text = folder().joinpath(*path).read_text("utf-8")
+    return [document for document in yaml.safe_load_all(text) if document]
+
+
+def base() -> list[Document]:
+    """All objects of the base, generated ConfigMaps excepted, in the order in which they are applied."""
+    (kustomization,) = documents("base", "kustomization.yaml")
+    return [document for file in kustomization["resources"] for document in documents("base", file)]
+
+
+def gate_policies() -> tuple[Document, ...]:
+    """The forms in which the gate policy is shipped: the base's, and the provider overlay's."""
+    plain = documents("base", "gate-policy.yaml")[0]
+    (operations,) = documents("overlays", "provider", "offloaded.yaml")
+    return plain, _patched(plain, operations)
+
+
+def protection_policy() -> Document:
+    """The policy that protects the annotations."""
+    return documents("base", "protection-policy.yaml")[0]
+
+
+def rules(mode: str) -> list[tuple[str, Mapping[str, Any]]]:
+    """What the account of Tangram may do by its own roles: (kind of role, rule). `mode` is `base` or `advise`."""
+    name = "tangram" if mode == "base" else "tangram-advise"
+    return [
+        (document["kind"], rule)
+        for document in documents(mode, "rbac.yaml")
+        if document["kind"] in ("ClusterRole", "Role") and document["metadata"]["name"] == name
+        for rule in document["rules"]
+    ]
+
+
+def _patched(document: Document, operations: Any) -> Document:
+    """A JSON patch of `add` and `replace` operations."""
+    result = deepcopy(dict(document))
+    for operation in operations:
+        *parents, last = operation["path"].strip("/").split("/")
+        target: Any = result
+        for part in parents:
+            target = target[int(part)] if isinstance(target, list) else target[part]
+        if isinstance(target, list) and operation["op"] == "add":
+            target.insert(int(last), operation["value"])
+        elif isinstance(target, list):
+            target[int(last)] = operation["value"]
+        else:
+            target[last] = operation["value"]
+    return result

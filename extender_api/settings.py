@@ -1,0 +1,251 @@
+"""Everything that can be set, once: keys, types, limits, defaults, and what each is for.
+
+Where values come from (file, environment, flags) is `settings_sources`. Importing this module is cheap: `--help` does.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Final, Literal, NamedTuple
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+
+from topology import domains, vocabulary
+
+DNS_NAME: Final = r"^[a-z0-9]([a-z0-9.-]*[a-z0-9])?$"
+RESOURCE_NAME: Final = r"^[a-z0-9]([a-z0-9.-]*[a-z0-9])?/[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?$"
+
+
+class Address(NamedTuple):
+    """Where to listen; port 0 lets the system choose."""
+
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+def parse_address(text: str) -> Address:
+    """`HOST:PORT` or `[IPv6]:PORT`. Raises ValueError."""
+    host, colon, port = text.rpartition(":")
+    if host.startswith("[") and host.endswith("]"):
+        host = host[1:-1]
+    elif ":" in host:
+        raise ValueError("an IPv6 address stands in brackets")
+    if not colon or not host or not (port.isascii() and port.isdecimal()) or int(port) > 65535:
+        raise ValueError("not HOST:PORT")
+    return Address(host, int(port))
+
+
+def _address(text: str) -> str:
+    return str(parse_address(text))
+
+
+def _listed(value: object) -> object:
+    """Text as a list: the environment and flags have nothing else."""
+    if not isinstance(value, str):
+        return value
+    if value.lstrip().startswith("["):
+        return json.loads(value)
+    return [part.strip() for part in value.split(",") if part.strip()]
+
+
+def _mapped(value: object) -> object:
+    """Text as a mapping: JSON, or `key=value,key=value`."""
+    if not isinstance(value, str):
+        return value
+    if value.lstrip().startswith("{"):
+        return json.loads(value)
+    pairs = [part.partition("=") for part in value.split(",") if part.strip()]
+    if any(not equals for _, equals, _ in pairs):
+        raise ValueError("not KEY=VALUE")
+    return {key.strip(): number.strip() for key, _, number in pairs}
+
+
+def _switch(value: object) -> object:
+    """YAML reads a bare `off` as false."""
+    return "off" if value is False else value
+
+
+def _lower(value: object) -> object:
+    return value.lower() if isinstance(value, str) else value
+
+
+def _allowed(text: str) -> dict[str, Any]:
+    """What error messages and the example say is allowed, where the type does not say it well."""
+    return {"allowed": text}
+
+
+AddressText = Annotated[
+    str, AfterValidator(_address), Field(json_schema_extra=_allowed("HOST:PORT, e.g. 127.0.0.1:8888"))
+]
+ResourceName = Annotated[str, Field(pattern=RESOURCE_NAME)]
+Seconds = Annotated[float, Field(ge=0.001, le=86_400, allow_inf_nan=False)]
+Placement = Literal["binpack", "spread"]
+
+
+class Section(BaseModel):
+    """A group of settings: read-only, and no key that is not known."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
+
+
+class Extender(Section):
+    """The listener that kube-scheduler calls."""
+
+    address: AddressText = Field("127.0.0.1:8888", description="Where kube-scheduler calls.")
+    max_request_mib: int = Field(
+        128, ge=1, le=4096, description="Larger request bodies are refused. 5,000 names are about 0.2 MiB."
+    )
+    drain_s: Seconds = Field(
+        10.0, description="On stopping, calls that are being answered (a bind in progress) get so long."
+    )
+
+
+class Ops(Section):
+    """The listener for people and probes: API, pages, metrics, health."""
+
+    address: AddressText = Field("127.0.0.1:8889", description="Where the ops API, metrics and health are.")
+
+
+class Devices(Section):
+    """What counts as a device, and what one holds."""
+
+    resources: Annotated[tuple[ResourceName, ...], BeforeValidator(_listed)] = Field(
+        vocabulary.DEFAULT_DEVICE_RESOURCES,
+        min_length=1,
+        description="Resource names whose devices are told apart; the first that a node has is used.",
+        json_schema_extra=_allowed("resource names such as nvidia.com/gpu"),
+    )
+    shares_by_default: bool = Field(
+        False,
+        description=f"Whether real nodes without the label {vocabulary.NODE_SHARES} take device shares. Say true only "
+        "where something on every node honours the assignment.",
+    )
+    reserve_mib: int = Field(
+        0, ge=0, le=1_048_576, description="Memory of each device that is never given to shares, in MiB."
+    )
+    catalogue: Annotated[Mapping[str, Annotated[int, Field(ge=1)]], BeforeValidator(_mapped)] = Field(
+        default_factory=dict,
+        description="Device memory by product in MiB, for nodes whose labels do not say it; adds to the built-in one.",
+        json_schema_extra=_allowed("product names with MiB, e.g. NVIDIA-L4: 23034"),
+    )
+
+
+class Topology(Section):
+    """How nodes lie to each other."""
+
+    levels: Annotated[tuple[str, ...], BeforeValidator(_listed), AfterValidator(domains.resolve_levels)] = Field(
+        (),
+        description="Node label keys from broad to narrow, or names of presets, which are replaced by their keys.",
+        json_schema_extra=_allowed(f"label keys, broad to narrow, or presets: {', '.join(domains.PRESETS)}"),
+    )
+
+
+class PlacementSettings(Section):
+    """Which of several fitting places is taken."""
+
+    cpu: Placement = Field("binpack", description="Nodes for pods without devices.")
+    gpu: Placement = Field("binpack", description="Nodes for pods with devices.")
+    device: Placement = Field("binpack", description="Devices within a node, for shares.")
+
+
+class Gate(Section):
+    """How pods are handed to kube-scheduler."""
+
+    max_released: int = Field(
+        512, ge=1, le=100_000, description="Most pods planned and not yet bound: what kube-scheduler's queue may hold."
+    )
+    booking_deadline_s: Seconds = Field(
+        60.0, description="A planned pod that does not come to bind for so long is planned again."
+    )
+    fact_ttl_s: Seconds = Field(
+        30.0, description="How long the list of nodes that kube-scheduler offered for a pod is believed."
+    )
+
+
+class Nomination(Section):
+    """status.nominatedNodeName before the gate goes: kube-scheduler then tries that node alone."""
+
+    min_nodes: int = Field(
+        1000, ge=0, description="From so many nodes on. It costs one write per pod and pays in large clusters."
+    )
+
+
+class Lease(Section):
+    """Which of several replicas acts: the one beside the kube-scheduler that leads."""
+
+    mode: Annotated[Literal["follow", "off"], BeforeValidator(_switch)] = Field(
+        "off", description="follow: act only while kube-scheduler's Lease names this host. off: always act."
+    )
+    namespace: str = Field("kube-system", pattern=DNS_NAME, description="Namespace of kube-scheduler's Lease.")
+    name: str = Field("tangram", pattern=DNS_NAME, description="Name of kube-scheduler's Lease.")
+    hostname: str | None = Field(
+        None, min_length=1, description="This host's name in the Lease, where it is not what the system says."
+    )
+
+
+class Reasons(Section):
+    """When a waiting pod is told why."""
+
+    tell_after_s: Seconds = Field(1.0, description="A pod that waits shorter gets no message.")
+    retell_after_s: Seconds = Field(10.0, description="A pod's message changes at most so often.")
+
+
+class Limits(Section):
+    """How hard the API server may be pressed."""
+
+    write_concurrency: int = Field(32, ge=1, le=1024, description="Most writes to the API server at once.")
+    events_per_second: float = Field(
+        10.0, gt=0, le=10_000, allow_inf_nan=False, description="Most events written in a second, over all pods."
+    )
+
+
+class Log(Section):
+    """What is logged, and how."""
+
+    level: Annotated[Literal["debug", "info", "warning", "error"], BeforeValidator(_lower)] = Field(
+        "info", description="What is logged."
+    )
+    format: Literal["json", "plain"] = Field("json", description="One JSON object a line, or plain text.")
+
+
+class Settings(Section):
+    """All settings. Times are seconds here; `…_ms` helpers give the core what it counts in."""
+
+    scheduler_name: str = Field(
+        vocabulary.DEFAULT_SCHEDULER_NAME,
+        pattern=DNS_NAME,
+        max_length=253,
+        description="Pods with this spec.schedulerName are ours.",
+    )
+    kubeconfig: Annotated[Path, AfterValidator(Path.expanduser)] | None = Field(
+        None, description="Kubeconfig file. Without it: $KUBECONFIG, the pod's service account, ~/.kube/config."
+    )
+    context: str | None = Field(None, min_length=1, description="Context of the kubeconfig file.")
+    offline: bool = Field(False, description="No cluster: only the stateless API is served.")
+    extender: Extender = Extender()
+    ops: Ops = Ops()
+    devices: Devices = Devices()
+    topology: Topology = Topology()
+    placement: PlacementSettings = PlacementSettings()
+    gate: Gate = Gate()
+    nomination: Nomination = Nomination()
+    lease: Lease = Lease()
+    reasons: Reasons = Reasons()
+    limits: Limits = Limits()
+    log: Log = Log()
+
+    @model_validator(mode="after")
+    def _two_listeners(self) -> Settings:
+        if self.extender.address == self.ops.address and parse_address(self.ops.address).port != 0:
+            raise ValueError(f"extender.address and ops.address must differ; both are {self.ops.address}")
+        return self
+
+
+def milliseconds(seconds: float) -> int:
+    """Seconds of a setting as the core counts time; never 0 for a positive time."""
+    return max(round(seconds * 1000), 1)

@@ -1,0 +1,157 @@
+"""What the ops API shows of the engine: plain documents, made on demand and never kept."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from extender_api import text
+from scheduler.allocation import DeviceShare
+from scheduler.engine import Engine
+from scheduler.record import PodRecord, Stage
+from scheduler.request import Request
+from topology.inventory import NodeInventory
+
+
+def nodes(engine: Engine) -> list[dict[str, Any]]:
+    """Every node with its devices and what is taken on them, by name."""
+    slot_of = engine.cluster.state.slot_of
+    return [_node(engine, slot_of[name], name) for name in sorted(slot_of)]
+
+
+def _node(engine: Engine, slot: int, name: str) -> dict[str, Any]:
+    state = engine.cluster.state
+    inventory = state.inventories[slot]
+    assert inventory is not None
+    holders: dict[int, list[dict[str, Any]]] = {}
+    for entry in engine.cluster.ledger.on_node(name):
+        record = engine.roster.records.get(entry.uid)
+        who = record.facts.key if record is not None else entry.uid
+        for share in entry.allocation.devices:
+            holder = {"pod": who, "milli": share.milli, "memoryMiB": share.memory_mib, "bound": entry.bound}
+            holders.setdefault(share.index, []).append(holder)
+    return {
+        "name": name,
+        "kind": inventory.kind.value,
+        "virtual": inventory.virtual,
+        "cluster": inventory.cluster,
+        "ready": inventory.facts.ready,
+        "unschedulable": inventory.facts.unschedulable,
+        "product": inventory.product,
+        "shares": inventory.shares.value,
+        "devices": [
+            _device(engine, slot, inventory, row, holders.get(row, [])) for row in range(len(inventory.devices))
+        ],
+        "counted": _counted(engine, slot, inventory),
+        "pods": len(engine.cluster.ledger.on_node(name)),
+        "warnings": list(inventory.warnings),
+    }
+
+
+def _device(
+    engine: Engine, slot: int, inventory: NodeInventory, row: int, holders: list[dict[str, Any]]
+) -> dict[str, Any]:
+    arrays = engine.cluster.state.arrays
+    device = inventory.devices[row]
+    return {
+        "index": device.index,
+        "uuid": device.uuid,
+        "healthy": device.healthy,
+        "memoryMiB": device.memory_mib,
+        "freeMemoryMiB": int(arrays.device_free_mib[slot, row]),
+        "freeMilli": int(arrays.device_free_milli[slot, row]),
+        "holders": holders,
+    }
+
+
+def _counted(engine: Engine, slot: int, inventory: NodeInventory) -> dict[str, dict[str, int]]:
+    """Extended resources as kube-scheduler counts them."""
+    state = engine.cluster.state
+    found = {}
+    for resource, total in inventory.facts.allocatable.items():
+        column = state.column_of.get(resource)
+        if column is not None and "/" in resource:
+            found[resource] = {"allocatable": total, "free": int(state.arrays.free[slot, column])}
+    return found
+
+
+def workload(engine: Engine, namespace: str, name: str, now_ms: int) -> dict[str, Any] | None:
+    """One pod of ours: stage, place or reason, and story; None when no such pod is known."""
+    record = find(engine, namespace, name)
+    if record is None:
+        return None
+    entry = engine.cluster.ledger.entries.get(record.uid)
+    if record.stage is Stage.WAITING:
+        record.reason = engine.telling.why(record, now_ms)
+    return {
+        "namespace": namespace,
+        "name": name,
+        "uid": record.uid,
+        "stage": record.stage.value,
+        "node": None if entry is None else entry.node,
+        "devices": [] if entry is None else [share_document(share) for share in entry.allocation.devices],
+        "request": request_document(record.request),
+        "reason": None if record.reason is None else text.reason_document(record.reason),
+        "ahead": _ahead(engine, record),
+        "waitingMs": now_ms - record.since_ms if record.stage is Stage.WAITING else 0,
+        "story": [{"atMs": step.at_ms, "stage": step.stage.value, "cause": step.cause} for step in record.story],
+        "difference": engine.adoption.differences.get(record.uid),
+    }
+
+
+def find(engine: Engine, namespace: str, name: str) -> PodRecord | None:
+    """The newest pod of that name."""
+    for record in reversed(engine.roster.records.values()):
+        if record.facts.name == name and record.facts.namespace == namespace:
+            return record
+    return None
+
+
+def _ahead(engine: Engine, record: PodRecord) -> int | None:
+    """How many waiting pods are looked at before this one."""
+    if record.stage is not Stage.WAITING:
+        return None
+    return sum(1 for other in engine.roster.waiting if other.rank < record.rank)
+
+
+def share_document(share: DeviceShare) -> dict[str, Any]:
+    """A device share in the words of the contract."""
+    document: dict[str, Any] = {"index": share.index, "memoryMiB": share.memory_mib, "milli": share.milli}
+    return document if share.uuid is None else {**document, "uuid": share.uuid}
+
+
+def request_document(request: Request | None) -> dict[str, Any] | None:
+    """A request for people and programs; zero parts are left out."""
+    if request is None:
+        return None
+    parts: dict[str, Any] = {
+        "cpuMilli": request.cpu_milli,
+        "memoryBytes": request.memory_bytes,
+        "ephemeralBytes": request.ephemeral_bytes,
+        "devices": request.device_count,
+        "shareMilli": request.share_milli,
+        "shareMemoryMiB": request.share_memory_mib,
+        **dict(request.extended),
+    }
+    return {key: value for key, value in parts.items() if value}
+
+
+def status(engine: Engine, version: str, active: bool, unready: str | None) -> dict[str, Any]:
+    """The whole in numbers."""
+    return {
+        "version": version,
+        "active": active,
+        "unready": unready,
+        "nodes": engine.cluster.node_count,
+        "pods": {stage.value: count for stage, count in _stages(engine).items()},
+        "waiting": len(engine.roster.waiting),
+        "inFlight": engine.in_flight,
+        "entries": len(engine.cluster.ledger.entries),
+        "differences": dict(engine.adoption.differences),
+    }
+
+
+def _stages(engine: Engine) -> dict[Stage, int]:
+    counts: dict[Stage, int] = {}
+    for record in engine.roster.records.values():
+        counts[record.stage] = counts.get(record.stage, 0) + 1
+    return counts

@@ -1,0 +1,88 @@
+"""The last step: whether a pod may be bound to a node now, and what is written with the Binding."""
+
+from __future__ import annotations
+
+from scheduler.allocation import Allocation, to_annotation, visible_devices
+from scheduler.cluster import Cluster
+from scheduler.instruction import BindOrder, BindRefusal
+from scheduler.record import PodRecord, Stage
+from scheduler.request import Demand
+from scheduler.roster import Roster
+from topology import vocabulary
+
+
+class Binding:
+    """Verifies at bind that the pod still holds its place, and keeps the ledger in step with the outcome."""
+
+    def __init__(self, cluster: Cluster, roster: Roster, booking_deadline_ms: int) -> None:
+        self._cluster = cluster
+        self._roster = roster
+        self._booking_deadline_ms = booking_deadline_ms
+
+    def start(self, uid: str, namespace: str, name: str, node: str, now_ms: int) -> BindOrder | BindRefusal:
+        """What to write, or why not to bind. Asked again for the same pod and node it answers the same."""
+        record = self._roster.records.get(uid)
+        if record is None:
+            return BindRefusal(
+                f"pod {namespace}/{name} with uid {uid} is not known (deleted, or not seen yet)"
+            )
+        entry = self._cluster.ledger.entries.get(uid)
+        if entry is not None and entry.node != node:
+            return BindRefusal(f"planned on {entry.node}, not on {node}")
+        if record.facts.deleted_ms is not None:
+            self._cluster.release(uid)
+            return BindRefusal("the pod is being deleted")
+        if record.request is None:
+            return BindRefusal(str(record.problem))
+        if entry is None or not (entry.bound or self._cluster.sound(entry)):
+            refusal = self._book(record, node, now_ms)
+            if refusal is not None:
+                return refusal
+            entry = self._cluster.ledger.entries[uid]
+        if not entry.bound:
+            entry.deadline_ms = None
+            record.move(Stage.BINDING, f"bind to {node}", now_ms)
+        self._roster.leave(uid)
+        return BindOrder(uid, namespace, name, node, self._annotations(record, entry.allocation))
+
+    def finish(self, uid: str, bound: bool, now_ms: int, *, keep_booking: bool = True) -> None:
+        """What became of the Binding. Not bound and `keep_booking`: the place waits for kube-scheduler's retry."""
+        record = self._roster.records.get(uid)
+        entry = self._cluster.ledger.entries.get(uid)
+        if record is None or entry is None or entry.bound:
+            return
+        if bound:
+            self._cluster.ledger.confirm(uid)
+            record.failures = 0
+            record.move(Stage.BOUND, f"bound to {entry.node}", now_ms)
+        elif keep_booking and record.facts.deleted_ms is None:
+            record.failures += 1
+            entry.deadline_ms = now_ms + self._booking_deadline_ms
+            record.move(Stage.RELEASED, "bind failed", now_ms)
+        elif record.facts.deleted_ms is None:
+            self._cluster.release(uid)
+            self._roster.wait(record, "bind failed", now_ms)
+        else:
+            self._cluster.release(uid)
+            record.move(Stage.HELD, "being deleted", now_ms)
+
+    def _book(self, record: PodRecord, node: str, now_ms: int) -> BindRefusal | None:
+        """Books the very node, where a booking was lost to a restart or spoilt from outside."""
+        assert record.request is not None
+        self._cluster.release(record.uid)
+        devices = self._cluster.place_on(record.request, node)
+        if devices is None:
+            self._roster.wait(record, f"bind: no room left on {node}", now_ms)
+            return BindRefusal(f"no room left on {node}")
+        self._cluster.book(record.facts, record.request, Allocation(node, devices), None)
+        return None
+
+    def _annotations(self, record: PodRecord, allocation: Allocation) -> dict[str, str]:
+        """What goes into the Binding. Nothing on a virtual node: the border would push it over the provider's."""
+        node = self._cluster.node(allocation.node)
+        if not allocation.devices or node is None or node.virtual:
+            return {}
+        annotations = {vocabulary.ALLOCATION: to_annotation(allocation)}
+        if record.request is not None and record.request.demand is Demand.SHARE:
+            annotations[vocabulary.GPU_UUIDS] = visible_devices(allocation)
+        return annotations

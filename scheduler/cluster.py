@@ -1,0 +1,187 @@
+"""The cluster as the planner sees it: nodes, what is taken on them, and every rule about who may go where.
+
+One object holds the state arrays, the ledger and the rules, and keeps them in step. The live engine and the stateless
+planner use the same class; neither touches its parts when a method here will do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+
+from scheduler import placement
+from scheduler.allocation import Allocation, DeviceShare
+from scheduler.constraints import Constraints
+from scheduler.eligibility import Eligibility
+from scheduler.ledger import Entry, Ledger
+from scheduler.neighbours import Neighbours
+from scheduler.pod import PodFacts
+from scheduler.policy import PlacementPolicy
+from scheduler.reason import Code, Reason
+from scheduler.request import Request
+from scheduler.state import ClusterState
+from topology.inventory import InventorySettings, NodeInventory, describe
+from topology.node import NodeFacts
+
+
+class Cluster:
+    """Nodes, allocations, bookings and rules, in step.
+
+    `growth` counts changes after which something that did not fit might fit; the planner tries a waiting pod again
+    only when it moved.
+    """
+
+    def __init__(self, *, inventory: InventorySettings, policy: PlacementPolicy) -> None:
+        self._inventory_settings = inventory
+        self.state = ClusterState(policy)
+        self.ledger = Ledger(self.state)
+        self.eligibility = Eligibility()
+        self.neighbours = Neighbours()
+        self.growth = 0
+
+    # -- nodes and namespaces ----------------------------------------------------------------------------------
+
+    def node(self, name: str) -> NodeInventory | None:
+        """What is known of a node."""
+        slot = self.state.slot_of.get(name)
+        return None if slot is None else self.state.inventories[slot]
+
+    @property
+    def node_count(self) -> int:
+        return len(self.state.slot_of)
+
+    def set_node(self, facts: NodeFacts) -> bool:
+        """Adds a node or takes its new facts. False when nothing changed that matters."""
+        known = self.node(facts.name)
+        if known is not None and known.facts == facts:
+            return False
+        inventory = describe(facts, self._inventory_settings)
+        slot = self.state.set_node(inventory)
+        self.eligibility.set_node(slot, facts)
+        self.neighbours.set_node(slot, facts.labels)
+        self.ledger.set_node(facts.name)
+        self.growth += 1
+        return True
+
+    def remove_node(self, name: str) -> None:
+        """Forgets a node; what stood on it waits in the ledger for it to come back or for the pods to go."""
+        slot = self.state.slot_of.get(name)
+        if slot is None:
+            return
+        self.ledger.remove_node(name)
+        self.eligibility.clear_node(slot)
+        self.neighbours.clear_node(slot)
+        self.state.remove_node(name)
+        self.growth += 1
+
+    def set_namespace(self, name: str, labels: Mapping[str, str] | None) -> None:
+        """Labels of a namespace (None: it is gone), for the namespace selectors of pod affinity."""
+        self.neighbours.set_namespace(name, labels)
+        self.growth += 1
+
+    # -- what is taken -----------------------------------------------------------------------------------------
+
+    def adopt(self, pod: PodFacts, request: Request, allocation: Allocation | None) -> Entry:
+        """Counts a pod that the API shows on a node, ours or anybody's."""
+        assert pod.node_name is not None
+        entry = self.ledger.adopt(pod.uid, request, pod.node_name, allocation)
+        self._settle(pod, pod.node_name)
+        return entry
+
+    def book(self, pod: PodFacts, request: Request, allocation: Allocation, deadline_ms: int | None) -> None:
+        """Books a plan. Raises LedgerError when it does not fit."""
+        self.ledger.book(pod.uid, request, allocation, deadline_ms)
+        self._settle(pod, allocation.node)
+
+    def release(self, uid: str) -> Entry | None:
+        """Gives back what a pod had booked or held."""
+        entry = self.ledger.release(uid)
+        if entry is not None:
+            self.neighbours.remove(uid)
+            self.growth += 1
+        return entry
+
+    def _settle(self, pod: PodFacts, node: str) -> None:
+        slot = self.state.slot_of.get(node)
+        self.neighbours.remove(pod.uid)
+        if slot is not None:
+            self.neighbours.add(pod, slot)
+
+    def sound(self, entry: Entry) -> bool:
+        """Whether the entry's node still bears it: nothing came from outside that makes it over-used."""
+        slot = self.state.slot_of.get(entry.node)
+        if slot is None or entry.missing_devices:
+            return False
+        asked = self.state.vector(entry.request) > 0
+        return bool((self.state.arrays.free[slot][asked] >= 0).all())
+
+    # -- who may go where --------------------------------------------------------------------------------------
+
+    def mask(
+        self, pod: PodFacts, constraints: Constraints, allowed: Collection[str] | None = None
+    ) -> NDArray[np.bool_]:
+        """bool[slots]: the nodes that the rules (not the room) leave to the pod. Read-only."""
+        mask = self.eligibility.mask(constraints)
+        slots = len(self.state.inventories)
+        if len(mask) != slots:
+            mask = np.resize(mask, slots) if len(mask) > slots else np.pad(mask, (0, slots - len(mask)))
+        if self.neighbours.matters(pod):
+            mask = mask.copy()
+            for slot in self.neighbours.refusals(pod):
+                mask[slot] = False
+        if allowed is not None:
+            mask = mask & self.slots_mask(allowed)
+        return mask
+
+    def slots_mask(self, names: Collection[str]) -> NDArray[np.bool_]:
+        """bool[slots] of the named nodes; unknown names are left out."""
+        mask = np.zeros(len(self.state.inventories), dtype=np.bool_)
+        slot_of = self.state.slot_of
+        slots = [slot for name in names if (slot := slot_of.get(name)) is not None]
+        mask[slots] = True
+        return mask
+
+    def place(
+        self,
+        pod: PodFacts,
+        request: Request,
+        constraints: Constraints,
+        allowed: Collection[str] | None = None,
+    ) -> Allocation | None:
+        """The best node with room, and devices there, or None. Books nothing."""
+        return placement.place(self.state, request, self.mask(pod, constraints, allowed))
+
+    def place_on(self, request: Request, node: str) -> tuple[DeviceShare, ...] | None:
+        """Devices for the request on one node, or None when it lacks room."""
+        slot = self.state.slot_of.get(node)
+        return None if slot is None else placement.place_on(self.state, request, slot)
+
+    def refusals(self, pod: PodFacts, constraints: Constraints) -> dict[int, Code]:
+        """Slot → the rule that forbids the node; nodes that no rule forbids are absent."""
+        refused = dict(self.eligibility.refusals(constraints))
+        if self.neighbours.matters(pod):
+            for slot, code in self.neighbours.refusals(pod).items():
+                refused.setdefault(slot, code)
+        return refused
+
+    def why(
+        self,
+        pod: PodFacts,
+        request: Request,
+        constraints: Constraints,
+        allowed: Collection[str] | None = None,
+    ) -> Reason:
+        """Why the pod fits nowhere, with numbers. `allowed` are the nodes that kube-scheduler offered."""
+        refused = self.refusals(pod, constraints)
+        if allowed is not None:
+            for slot, inventory in enumerate(self.state.inventories):
+                if inventory is not None and inventory.name not in allowed:
+                    refused.setdefault(slot, Code.NOT_OFFERED)
+        return placement.why(self.state, request, refused)
+
+    def validate(self) -> None:
+        """Raises AssertionError when state and ledger differ."""
+        self.state.validate()
+        self.ledger.validate()

@@ -1,0 +1,302 @@
+"""The live engine: pods of ours from first sight to bound. Decides, and says what is to be done; does no I/O.
+
+Every change comes in through one of its methods, on one event loop, with the time as an argument. Calls return
+instructions and verdicts; what became of an instruction comes back through `released`, `binding.finish` and the watch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from scheduler import advise, planner, preempt
+from scheduler.adoption import Adoption
+from scheduler.binding import Binding
+from scheduler.cluster import Cluster
+from scheduler.constraints import constraints_of
+from scheduler.instruction import Instruction, Nominate, Release
+from scheduler.pod import PodFacts
+from scheduler.reason import Code, Reason
+from scheduler.record import PodRecord, Stage, invalid_request
+from scheduler.request import RequestError, foreign_request, parse_request
+from scheduler.roster import Roster
+from scheduler.telling import Telling
+from scheduler.verdict import FilterVerdict
+from topology import vocabulary
+
+IN_FLIGHT: Final = frozenset({Stage.PLANNED, Stage.RELEASED, Stage.BINDING})
+
+
+@dataclass(frozen=True, slots=True)
+class EngineSettings:
+    """Knobs of the engine; times in milliseconds."""
+
+    scheduler_name: str = vocabulary.DEFAULT_SCHEDULER_NAME
+    device_resources: tuple[str, ...] = vocabulary.DEFAULT_DEVICE_RESOURCES
+    booking_deadline_ms: int = 60_000
+    """A booking whose pod does not come to bind for so long is planned again."""
+    max_in_flight: int = 512
+    """Most pods planned and not yet bound: what kube-scheduler's queue may hold of ours."""
+    round_limit: int = 128
+    """Most placements in one round; more follow in the next, so that webhooks are answered in between."""
+    nominate_from_nodes: int = 1000
+    """From so many nodes on, plans are announced by nominatedNodeName before the gate goes."""
+    tell_after_ms: int = 1000
+    """A pod that waits shorter gets no message."""
+    retell_after_ms: int = 10_000
+    """A pod's message changes at most so often."""
+    tells_per_round: int = 50
+    fact_ttl_ms: int = 30_000
+    """Longest time for which a list of nodes that kube-scheduler offered is believed."""
+    release_backoff_ms: int = 1000
+
+
+class Engine:
+    """All pods of ours and the cluster they go to."""
+
+    def __init__(self, cluster: Cluster, settings: EngineSettings) -> None:
+        self.cluster = cluster
+        self.settings = settings
+        self.roster = Roster(settings.device_resources)
+        self.adoption = Adoption(cluster, settings.scheduler_name, settings.device_resources)
+        self.binding = Binding(cluster, self.roster, settings.booking_deadline_ms)
+        self.telling = Telling(
+            cluster,
+            self.roster,
+            after_ms=settings.tell_after_ms,
+            again_after_ms=settings.retell_after_ms,
+            per_round=settings.tells_per_round,
+        )
+        self.foreign: set[str] = set()
+        """Pods of other schedulers that are not bound yet: a bind entry serves every pod of its process."""
+
+    def ours(self, pod: PodFacts) -> bool:
+        return pod.scheduler_name == self.settings.scheduler_name
+
+    @property
+    def in_flight(self) -> int:
+        """Pods that are booked and not bound."""
+        return len(self.cluster.ledger.bookings)
+
+    # -- what the watch says -----------------------------------------------------------------------------------
+
+    def apply_pod(self, facts: PodFacts, now_ms: int) -> None:
+        """Takes a pod as the API shows it now. Repeated and late news are harmless."""
+        if facts.finished:
+            self.remove_pod(facts.uid)
+        elif facts.node_name is not None:
+            self._bound(facts, now_ms)
+        elif self.ours(facts):
+            self._track(facts, now_ms)
+        else:
+            self.foreign.add(facts.uid)
+
+    def remove_pod(self, uid: str) -> None:
+        """The pod is gone or has ended."""
+        self.cluster.release(uid)
+        self.roster.forget(uid)
+        self.adoption.forget(uid)
+        self.foreign.discard(uid)
+
+    def _bound(self, facts: PodFacts, now_ms: int) -> None:
+        self.foreign.discard(facts.uid)
+        self.adoption.adopt(facts)
+        if self.ours(facts):
+            record = self.roster.records.get(facts.uid) or self.roster.enter(facts, now_ms)
+            record.facts, record.reason = facts, None
+            record.move(Stage.BOUND, f"bound to {facts.node_name}", now_ms)
+            self.roster.leave(facts.uid)
+
+    def _track(self, facts: PodFacts, now_ms: int) -> None:
+        """A pod of ours without a node."""
+        record = self.roster.records.get(facts.uid)
+        if record is None:
+            record = self.roster.enter(facts, now_ms)
+        elif record.stage is Stage.BOUND:
+            return  # late news from before the Binding
+        elif self.roster.refresh(record, facts) and record.stage is not Stage.BINDING:
+            # a gated pod may gain node selectors, annotations may be edited: what was booked may be wrong now
+            self.cluster.release(facts.uid)
+        if facts.deleted_ms is not None:
+            self._going(record, now_ms)
+        else:
+            self._on_its_way(record, now_ms)
+
+    def _going(self, record: PodRecord, now_ms: int) -> None:
+        """Deleted before it was bound. One that is at bind gets its answer there."""
+        self.roster.leave(record.uid)
+        if record.stage is not Stage.BINDING:
+            self.cluster.release(record.uid)
+            record.move(Stage.HELD, "being deleted", now_ms)
+
+    def _on_its_way(self, record: PodRecord, now_ms: int) -> None:
+        facts = record.facts
+        if facts.held_by_others:
+            self.cluster.release(facts.uid)
+            self.roster.leave(facts.uid)
+            record.reason = Reason(Code.HELD_BY_OTHER_GATE)
+            record.move(Stage.HELD, "carries another gate", now_ms)
+        elif record.problem is not None:
+            self.roster.leave(facts.uid)
+            record.reason = invalid_request(record.problem)
+            record.move(Stage.REFUSED, record.problem.problem, now_ms)
+            self.roster.tell(record, now_ms)
+        elif facts.uid not in self.cluster.ledger.entries:
+            self.roster.warn(record)
+            self.roster.wait(record, "seen", now_ms)
+        elif record.stage is Stage.PLANNED and not facts.gates:
+            record.move(Stage.RELEASED, "gate is off", now_ms)
+
+    # -- planning ----------------------------------------------------------------------------------------------
+
+    def plan(self, now_ms: int) -> tuple[list[Instruction], bool]:
+        """One round. Returns what is to be done, and whether another round should follow at once."""
+        self._expire(now_ms)
+        room = self.settings.max_in_flight - self.in_flight
+        limit = min(self.settings.round_limit, max(room, 0))
+        result = planner.run(
+            self.cluster,
+            self.roster.waiting,
+            now_ms=now_ms,
+            deadline_ms=now_ms + self.settings.booking_deadline_ms,
+            limit=limit,
+        )
+        for record, allocation in result.placed:
+            self._planned(record, allocation.node, now_ms)
+        self.telling.round(now_ms)
+        instructions, self.roster.outbox = self.roster.outbox, []
+        return instructions, result.more and room > limit
+
+    def _planned(self, record: PodRecord, node: str, now_ms: int) -> None:
+        facts = record.facts
+        record.reason = None
+        self.roster.leave(record.uid)
+        record.move(Stage.PLANNED if facts.gates else Stage.RELEASED, f"planned on {node}", now_ms)
+        if facts.gated_by_us:
+            nominate = self.cluster.node_count >= self.settings.nominate_from_nodes
+            self.roster.outbox.append(
+                Release(facts.uid, facts.namespace, facts.name, node, facts.gates, nominate)
+            )
+        elif facts.nominated_node != node:
+            self.roster.outbox.append(Nominate(facts.uid, facts.namespace, facts.name, node))
+
+    def _expire(self, now_ms: int) -> None:
+        for uid in self.cluster.ledger.expired(now_ms):
+            record = self.roster.records.get(uid)
+            self.cluster.release(uid)
+            if record is not None:
+                self.roster.wait(record, "booking expired", now_ms)
+
+    def stand_down(self, now_ms: int) -> None:
+        """Another replica acts from now on: plans that are not bound are given back. Binds on their way end first."""
+        for uid in list(self.cluster.ledger.bookings):
+            record = self.roster.records.get(uid)
+            if record is not None and record.stage is not Stage.BINDING:
+                self.cluster.release(uid)
+                self.roster.wait(record, "another replica acts", now_ms)
+
+    def next_deadline_ms(self, now_ms: int) -> int | None:
+        """When a round is due although nothing happens: a message to give, a booking to expire, a wait to end."""
+        due = [entry.deadline_ms for entry in self.cluster.ledger.bookings.values() if entry.deadline_ms]
+        for record in self.roster.waiting:
+            if record.not_before_ms > now_ms:
+                due.append(record.not_before_ms)
+            if record.offered is not None:
+                due.append(record.offered.expires_ms)
+            due.append(self.telling.due_ms(record))
+        return min(due, default=None)
+
+    def released(self, uid: str, ok: bool, now_ms: int) -> None:
+        """What became of a Release or Nominate. A failed release gives the place back and waits a little."""
+        record = self.roster.records.get(uid)
+        if record is None or ok or record.stage is not Stage.PLANNED:
+            return
+        self.cluster.release(uid)
+        record.failures += 1
+        record.not_before_ms = now_ms + self.settings.release_backoff_ms * min(2**record.failures, 60)
+        self.roster.wait(record, "release failed", now_ms)
+
+    # -- kube-scheduler's questions ----------------------------------------------------------------------------
+
+    def filter(self, pod: PodFacts, offered: Sequence[str], now_ms: int) -> FilterVerdict:
+        """The one planned node if it is offered; else a new plan among those offered; else why not."""
+        record = self.roster.records.get(pod.uid)
+        if record is None:
+            self._track(pod, now_ms)
+            record = self.roster.records[pod.uid]
+        if record.stage is Stage.BOUND:
+            return FilterVerdict(error=f"pod is already bound to {record.facts.node_name}")
+        if record.request is None:
+            return FilterVerdict(refused=dict.fromkeys(offered, Code.INVALID_REQUEST))
+        entry = self.cluster.ledger.entries.get(pod.uid)
+        if entry is not None and entry.node in offered and self.cluster.sound(entry):
+            entry.deadline_ms = now_ms + self.settings.booking_deadline_ms
+            if record.stage is not Stage.RELEASED:
+                record.move(Stage.RELEASED, f"filter: {entry.node}", now_ms)
+            return FilterVerdict(nodes=[entry.node])
+        if len(offered) == 1 and entry is not None and self.cluster.sound(entry):
+            # a nominated node is offered alone before the full list: no fact about the others
+            return FilterVerdict(refused={offered[0]: Code.PLANNED_ELSEWHERE})
+        return self._replan(record, offered, now_ms)
+
+    def _replan(self, record: PodRecord, offered: Sequence[str], now_ms: int) -> FilterVerdict:
+        assert record.request is not None
+        self.cluster.release(record.uid)
+        allowed = frozenset(offered)
+        if len(allowed) > 1 or self.cluster.node_count == 1:
+            record.learn_offered(allowed, now_ms, self.settings.fact_ttl_ms)
+        allocation = self.cluster.place(record.facts, record.request, record.constraints, allowed)
+        if allocation is None:
+            self.roster.wait(record, "filter: no offered node fits", now_ms)
+            record.tried_epoch = self.cluster.growth
+            return FilterVerdict(
+                refused=advise.refusals(
+                    self.cluster, record.facts, record.request, record.constraints, offered
+                )
+            )
+        deadline_ms = now_ms + self.settings.booking_deadline_ms
+        self.cluster.book(record.facts, record.request, allocation, deadline_ms)
+        self.roster.leave(record.uid)
+        record.reason = None
+        record.move(Stage.RELEASED, f"filter: planned on {allocation.node}", now_ms)
+        return FilterVerdict(nodes=[allocation.node])
+
+    def prioritize(self, pod: PodFacts, offered: Sequence[str]) -> list[tuple[str, int]]:
+        """Full marks for the planned node; kube-scheduler asks only when more than one node is left."""
+        entry = self.cluster.ledger.entries.get(pod.uid)
+        return [(name, 10 if entry is not None and name == entry.node else 0) for name in offered]
+
+    def preempt(self, pod: PodFacts, victims: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
+        """The candidate nodes that would really hold the pod once their victims are gone."""
+        request = foreign_request(pod, self.settings.device_resources)
+        if self.ours(pod):
+            try:
+                request = parse_request(pod, self.settings.device_resources)
+            except RequestError:
+                return {}
+        return preempt.answer(self.cluster, pod, request, constraints_of(pod), victims)
+
+    def advise_filter(self, pod: PodFacts, offered: Sequence[str]) -> FilterVerdict:
+        """Advise mode: drops only nodes that cannot hold the pod."""
+        try:
+            request = parse_request(pod, self.settings.device_resources)
+        except RequestError:
+            return FilterVerdict(refused=dict.fromkeys(offered, Code.INVALID_REQUEST))
+        return advise.filter_nodes(self.cluster, pod, request, constraints_of(pod), offered)
+
+    def advise_prioritize(self, pod: PodFacts, offered: Sequence[str]) -> list[tuple[str, int]]:
+        """Advise mode: the policy's order of the offered nodes."""
+        request = foreign_request(pod, self.settings.device_resources)
+        return advise.prioritize(self.cluster, request, offered)
+
+    def validate(self) -> None:
+        """Raises AssertionError when the parts contradict each other; for tests."""
+        self.cluster.validate()
+        for uid, record in self.roster.records.items():
+            entry = self.cluster.ledger.entries.get(uid)
+            assert self.roster.is_waiting(uid) == (record.stage is Stage.WAITING), (uid, record.stage)
+            if record.stage in IN_FLIGHT:
+                assert entry is not None, (uid, record.stage)
+            if record.stage is Stage.WAITING:
+                assert entry is None, (uid, record.stage)

@@ -1,0 +1,133 @@
+"""What kernels are handed: the node arrays, one request, and the rules of the placement policy.
+
+The dtypes here are the only ones that kernels ever see; another dtype or layout would make numba compile them again.
+S is the number of node slots, R of resource columns, D of devices on the largest node.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+CPU: Final = 0
+MEMORY: Final = 1
+EPHEMERAL: Final = 2
+PODS: Final = 3
+FIRST_EXTENDED: Final = 4
+FULL: Final = 1000
+"""Milli of a whole device."""
+
+NO_DEVICES: Final = 0
+WHOLE: Final = 1
+SHARE: Final = 2
+"""Values of `Ask.demand`."""
+
+
+class NodeArrays(NamedTuple):
+    """All nodes. A slot that holds no node is zero throughout, so no pod fits there."""
+
+    free: NDArray[np.int64]
+    """[S, R]: total less what pods ask; negative only by outside causes."""
+    total: NDArray[np.int64]
+    """[S, R]: allocatable."""
+    rank: NDArray[np.int64]
+    """[S]: the node's place in the order of names; breaks ties."""
+    virtual: NDArray[np.bool_]
+    """[S]"""
+    shares: NDArray[np.bool_]
+    """[S]: device shares are possible here."""
+    accelerated: NDArray[np.bool_]
+    """[S]: has devices or parts of devices, modelled or only counted."""
+    device_column: NDArray[np.int32]
+    """[S]: the column that counts the modelled devices, -1 where none are modelled."""
+    device_count: NDArray[np.int32]
+    """[S]: rows of the device arrays in use."""
+    idle: NDArray[np.int32]
+    """[S]: healthy devices that nobody holds."""
+    shared: NDArray[np.int32]
+    """[S]: devices that shares hold. kube-scheduler counts them as free."""
+    device_total_mib: NDArray[np.int64]
+    """[S, D]: usable memory, 0 where unknown."""
+    device_free_mib: NDArray[np.int64]
+    """[S, D]"""
+    device_free_milli: NDArray[np.int32]
+    """[S, D]"""
+    device_room: NDArray[np.int32]
+    """[S, D]: the largest fraction, in milli, that still fits by compute and memory; 0 on an unhealthy device."""
+    device_holders: NDArray[np.int32]
+    """[S, D]: pods that hold something of the device."""
+    device_sharers: NDArray[np.int32]
+    """[S, D]: those of them that hold less than all of it."""
+    device_healthy: NDArray[np.bool_]
+    """[S, D]"""
+
+
+class Ask(NamedTuple):
+    """One request. `columns` and `amounts` list only what is asked for, so all amounts are positive."""
+
+    columns: NDArray[np.int64]
+    """[k]: indices into the columns of `NodeArrays.free`."""
+    amounts: NDArray[np.int64]
+    """[k]"""
+    demand: int
+    """NO_DEVICES, WHOLE or SHARE."""
+    count: int
+    """Devices."""
+    milli: int
+    """SHARE by fraction, per device; 0 for a share by memory."""
+    mib: int
+    """SHARE by memory, per device; 0 for a share by fraction."""
+    device_column: int
+    """WHOLE: the column of the device resource; else -1."""
+    pack_column: int
+    """The column whose free amount orders the nodes: the device resource, a MIG resource, else CPU."""
+
+
+class Rules(NamedTuple):
+    """The placement policy: 0 packs tightly, 1 spreads."""
+
+    cpu_spread: int
+    """Nodes, for pods without devices."""
+    gpu_spread: int
+    """Nodes, for pods with devices."""
+    device_spread: int
+    """Devices of a node, for shares."""
+
+
+def blank(slots: int, columns: int, devices: int) -> NodeArrays:
+    """Arrays of S × R and S × D without any node."""
+    return NodeArrays(
+        free=np.zeros((slots, columns), np.int64),
+        total=np.zeros((slots, columns), np.int64),
+        rank=np.zeros(slots, np.int64),
+        virtual=np.zeros(slots, np.bool_),
+        shares=np.zeros(slots, np.bool_),
+        accelerated=np.zeros(slots, np.bool_),
+        device_column=np.full(slots, -1, np.int32),
+        device_count=np.zeros(slots, np.int32),
+        idle=np.zeros(slots, np.int32),
+        shared=np.zeros(slots, np.int32),
+        device_total_mib=np.zeros((slots, devices), np.int64),
+        device_free_mib=np.zeros((slots, devices), np.int64),
+        device_free_milli=np.zeros((slots, devices), np.int32),
+        device_room=np.zeros((slots, devices), np.int32),
+        device_holders=np.zeros((slots, devices), np.int32),
+        device_sharers=np.zeros((slots, devices), np.int32),
+        device_healthy=np.zeros((slots, devices), np.bool_),
+    )
+
+
+class Scratch(NamedTuple):
+    """Buffers that kernels write into, made once: the chosen devices and their sort keys."""
+
+    rows: NDArray[np.int64]
+    """[D]"""
+    keys: NDArray[np.int64]
+    """[D]"""
+
+
+def scratch(devices: int) -> Scratch:
+    """Buffers for nodes of up to `devices` devices."""
+    return Scratch(np.zeros(devices, np.int64), np.zeros(devices, np.int64))

@@ -1,0 +1,112 @@
+"""What Tangram remembers of one pod of its own: facts, request, the stage it is in, and its story."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Collection
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Final, NamedTuple
+
+from queues import order
+from scheduler.constraints import Constraints
+from scheduler.pod import PodFacts
+from scheduler.reason import Code, Reason
+from scheduler.request import Request, RequestError
+
+STORY_LENGTH: Final = 32
+FIRST_FACT_MS: Final = 1000
+
+
+class Stage(StrEnum):
+    """Where a pod is on its way. `Engine` is the only one that moves it, through `PodRecord.move`."""
+
+    HELD = "held"
+    """Carries a gate of somebody else: neither demand nor ready."""
+    REFUSED = "refused"
+    """Its request contradicts itself: waits for its author."""
+    WAITING = "waiting"
+    """Wants a plan."""
+    PLANNED = "planned"
+    """Booked; the release has been ordered and is not seen yet."""
+    RELEASED = "released"
+    """Booked and without our gate: kube-scheduler has it."""
+    BINDING = "binding"
+    """Booked and a Binding is on its way."""
+    BOUND = "bound"
+    """On its node."""
+
+
+class Step(NamedTuple):
+    """One line of a pod's story."""
+
+    at_ms: int
+    stage: Stage
+    cause: str
+
+
+class OfferedFact(NamedTuple):
+    """The nodes that kube-scheduler offered for the pod, learnt when the planned one was not among them."""
+
+    nodes: frozenset[str]
+    expires_ms: int
+
+
+@dataclass(slots=True)
+class PodRecord:
+    """One pod. `request` is None exactly while `problem` says why it could not be read."""
+
+    facts: PodFacts
+    constraints: Constraints
+    request: Request | None
+    problem: RequestError | None
+    since_ms: int
+    stage: Stage = Stage.WAITING
+    offered: OfferedFact | None = None
+    offered_times: int = 0
+    tried_epoch: int = -1
+    not_before_ms: int = 0
+    failures: int = 0
+    told: Code | None = None
+    told_ms: int = 0
+    warned: set[str] = field(default_factory=set)
+    reason: Reason | None = None
+    story: deque[Step] = field(default_factory=lambda: deque(maxlen=STORY_LENGTH))
+
+    @property
+    def uid(self) -> str:
+        return self.facts.uid
+
+    @property
+    def rank(self) -> order.Rank:
+        """Its place among those that wait."""
+        return order.rank(
+            uid=self.facts.uid,
+            priority=self.facts.priority,
+            created_ms=self.facts.created_ms,
+            released=not self.facts.gates,
+        )
+
+    def move(self, stage: Stage, cause: str, now_ms: int) -> None:
+        """The only way a stage changes; a repeated cause in the same stage leaves no second line."""
+        last = self.story[-1] if self.story else None
+        if last is None or (last.stage, last.cause) != (stage, cause):
+            self.story.append(Step(now_ms, stage, cause))
+        self.stage = stage
+
+    def learn_offered(self, nodes: frozenset[str], now_ms: int, longest_ms: int) -> None:
+        """Believes an offered list for a while: shortly at first (the other side's view may only lag), then longer."""
+        ttl_ms = min(FIRST_FACT_MS << min(self.offered_times, 10), longest_ms)
+        self.offered_times += 1
+        self.offered = OfferedFact(nodes, now_ms + ttl_ms)
+
+    def allowed_nodes(self, now_ms: int) -> Collection[str] | None:
+        """The nodes that a learnt fact leaves, or None when nothing is known (any more)."""
+        if self.offered is not None and self.offered.expires_ms <= now_ms:
+            self.offered = None
+        return None if self.offered is None else self.offered.nodes
+
+
+def invalid_request(problem: RequestError) -> Reason:
+    """The reason of a request that contradicts itself; `text` says what to change."""
+    return Reason(Code.INVALID_REQUEST, {**problem.details, "problem": problem.problem, "text": str(problem)})
