@@ -1,7 +1,7 @@
 """The least that an HTTP server in Python can do: a bare ASGI application that gives the body back.
 
-`/short` reads the body and gives back a constant of a few bytes, which is the floor for anything that answers a large
-question with a short answer.
+`/short` reads the body and gives back a constant of a few bytes, which is the floor for anything that
+answers a large question with a short answer.
 """
 
 from __future__ import annotations

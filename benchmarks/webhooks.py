@@ -1,7 +1,7 @@
 """Latency of the webhooks, beside a bare ASGI echo with the same server settings in the same run.
 
-Both servers are processes of their own. Calls alternate between them, so that a busy moment of the machine hits all;
-ratios are therefore steadier than times. Run: `python -m benchmarks.webhooks`.
+Both servers are processes of their own. Calls alternate between them, so that a busy moment of the machine
+hits all; ratios are therefore steadier than times. Run: `python -m benchmarks.webhooks`.
 """
 
 from __future__ import annotations
@@ -97,7 +97,10 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """What is measured: bodies for `path` in turn. `check` raises CallError when an answer is not the expected one."""
+    """What is measured: bodies for `path` in turn.
+
+    `check` raises CallError when an answer is not the expected one.
+    """
 
     name: str
     path: str
@@ -157,7 +160,7 @@ class _Target:
         return Measured(times(self.seconds), cpu_us)
 
 
-# -- the calls -------------------------------------------------------------------------------------------------
+# -- the calls -----------------------------------------------------------------------------------------------
 
 
 def expect_nodes(count: int) -> Callable[[Answer], None]:
@@ -229,7 +232,7 @@ async def burst(bench: Bench, bodies: Sequence[bytes]) -> dict[str, float]:
     return result
 
 
-# -- the run ---------------------------------------------------------------------------------------------------
+# -- the run -------------------------------------------------------------------------------------------------
 
 
 async def run(sizes: Sequence[int] = SIZES, count: int = 400) -> dict[str, Any]:

@@ -3,6 +3,7 @@
     TangramError
     ├── SettingsError       settings that cannot be used; one line per problem
     ├── MalformedRequest    a webhook body that is not what kube-scheduler sends
+    ├── NoAnswer            a question of kube-scheduler that cannot be answered now
     └── ListenError         an address that cannot be listened on
 
 Objects from the API server that cannot be read have their own error, beside the decoders.
@@ -27,6 +28,10 @@ class SettingsError(TangramError):
 
 class MalformedRequest(TangramError):
     """A webhook body that cannot be read; the text says what is wrong with it."""
+
+
+class NoAnswer(TangramError):
+    """A question that cannot be answered now; the text is given to kube-scheduler."""
 
 
 class ListenError(TangramError):

@@ -42,7 +42,8 @@ def _health(service: Service | None) -> APIRouter:
     @router.get("/metrics", response_class=PlainTextResponse)
     async def prometheus() -> Response:
         """Metrics in Prometheus' text form."""
-        return Response(metrics.exposition(), media_type=metrics.CONTENT_TYPE)
+        body, content_type = metrics.exposition()
+        return Response(body, headers={"Content-Type": content_type})
 
     return router
 

@@ -108,6 +108,10 @@ class Service:
         if not ok:
             self._wake.set()
 
+    def wake(self) -> None:
+        """Something outside changed: look whether a round is due."""
+        self._wake.set()
+
     # -- the planning loop -------------------------------------------------------------------------------------
 
     async def run(self) -> None:

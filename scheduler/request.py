@@ -63,7 +63,7 @@ def parse_request(pod: PodFacts, device_resources: Sequence[str]) -> Request:
     Raises RequestError when the pod contradicts itself; the text tells its author what to change.
     """
     for container in (*pod.init_containers, *pod.containers):
-        _check_amounts(container)
+        _check_container(container)
     total = effective(pod)
     _check_totals(total)
     whole = [name for name in device_resources if total.get(name, 0) > 0]
@@ -127,7 +127,7 @@ def _request(total: Mapping[str, int], whole: Sequence[str], share: Share | None
     )
 
 
-def _check_amounts(container: Container) -> None:
+def _check_container(container: Container) -> None:
     """What the API server would have refused; a file given to the stateless planner may hold it."""
     for name, amount in (*container.requests.items(), *container.limits.items()):
         if amount < 0:
@@ -139,9 +139,10 @@ def _check_amounts(container: Container) -> None:
                 amount=amount,
             )
     for name, amount in container.requests.items():
-        if not is_extended(name):
+        limit = container.limits.get(name)
+        if amount == (limit or 0) or not is_extended(name):
             continue
-        if name not in container.limits:
+        if limit is None:
             raise RequestError(
                 Problem.REQUEST_WITHOUT_LIMIT,
                 f"container {container.name} requests {name}: {amount} without a limit: set {name}: {amount} under "
@@ -149,14 +150,13 @@ def _check_amounts(container: Container) -> None:
                 container=container.name,
                 resource=name,
             )
-        if amount != container.limits[name]:
-            raise RequestError(
-                Problem.REQUEST_NOT_LIMIT,
-                f"container {container.name} requests {name}: {amount} with a limit of {container.limits[name]}: "
-                "make them equal or remove the request",
-                container=container.name,
-                resource=name,
-            )
+        raise RequestError(
+            Problem.REQUEST_NOT_LIMIT,
+            f"container {container.name} requests {name}: {amount} with a limit of {limit}: make them equal or remove "
+            "the request",
+            container=container.name,
+            resource=name,
+        )
 
 
 def _check_totals(total: Mapping[str, int]) -> None:

@@ -171,8 +171,8 @@ def _milli(text: str, whole_resource: str) -> int:
         raise RequestError(
             Problem.FRACTION_NOT_BELOW_ONE,
             f"gpu-fraction {quoted(text)} is no part of one device: remove the annotation and ask for "
-            f"{whole_resource}: {_ceiling(value)} under resources.limits; for parts of several devices keep a fraction below 1 and "
-            "add gpu-fraction-num-devices",
+            f"{whole_resource}: {_ceiling(value)} under resources.limits; for parts of several devices keep a "
+            "fraction below 1 and add gpu-fraction-num-devices",
             value=text,
             resource=whole_resource,
         )

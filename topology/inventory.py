@@ -63,6 +63,10 @@ class InventorySettings:
     def __post_init__(self) -> None:
         if self.reserve_mib < 0:
             raise ValueError(f"reserve_mib must not be negative, it is {self.reserve_mib}")
+        for name in self.device_resources:
+            if mig.is_mig_resource(name):
+                raise ValueError(f"{name} cannot be a device resource: MIG instances are counted as what they are")
+        object.__setattr__(self, "device_resources", tuple(dict.fromkeys(self.device_resources)))
         object.__setattr__(self, "catalogue", catalogue.checked(self.catalogue))
         object.__setattr__(self, "levels", domains.resolve_levels(self.levels))
 

@@ -56,11 +56,16 @@ async def _ask(arguments: argparse.Namespace, path: str) -> tuple[int, Any]:
 
 
 async def _through_api_server(arguments: argparse.Namespace, path: str) -> tuple[int, Any]:
-    from extender_api.cluster.client import ClusterClient
+    from extender_api.cluster.access import AccessError
+    from extender_api.cluster.client import ClientSettings, ClusterClient, Unreachable
 
     proxied = SERVICE_PATH.format(namespace=arguments.tangram_namespace, path=path)
-    async with await ClusterClient.connect(kubeconfig=arguments.kubeconfig, context=arguments.context) as client:
-        answer = await client.get(proxied)
+    try:
+        settings = ClientSettings(kubeconfig=arguments.kubeconfig, context=arguments.context)
+        async with await ClusterClient.connect(settings) as client:
+            answer = await client.get(proxied)
+    except (AccessError, Unreachable) as err:
+        raise NoAnswer(f"the API server cannot be asked: {err}") from None
     if answer.status in (404, 503) and b"no pod" not in answer.body:
         raise NoAnswer(
             f"the Service tangram-ops in namespace {arguments.tangram_namespace} has no answer "

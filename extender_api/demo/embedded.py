@@ -157,12 +157,15 @@ def _admit(pod: Object) -> None:
         return
     pod["spec"].setdefault("schedulingGates", []).append({"name": vocabulary.GATE})
     annotations = pod["metadata"].setdefault("annotations", {})
-    if any(key in annotations for word in vocabulary.SHARE_WORDS for key in word.spellings):
-        for container in pod["spec"]["containers"]:
-            env = [
-                item for item in container.get("env", []) if item["name"] != vocabulary.VISIBLE_DEVICES_ENV
-            ]
-            container["env"] = [*env, copy.deepcopy(_ENV_FROM_ANNOTATION)]
+    if not any(key in annotations for word in vocabulary.SHARE_WORDS for key in word.spellings):
+        return
+    containers = pod["spec"]["containers"]
+    wanted = annotations.get(vocabulary.GPU_FRACTION_CONTAINER.key, containers[0]["name"])
+    for container in containers:
+        if container["name"] == wanted:
+            env = container.get("env", [])
+            others = [item for item in env if item["name"] != vocabulary.VISIBLE_DEVICES_ENV]
+            container["env"] = [*others, copy.deepcopy(_ENV_FROM_ANNOTATION)]
 
 
 def _timestamp() -> str:

@@ -8,7 +8,7 @@ than it is.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from extender_api.demo.embedded import EmbeddedCluster, EventKind
@@ -66,15 +66,12 @@ class Kubelets:
     """Plays every node. `runs_s` gives the seconds a pod runs, by uid; without an entry, for ever.
 
     `use` says what is in use per node, `refused` what was refused and why, `touched` every device that was
-    ever used, `gone` is called with the uid of a pod that ended.
+    ever used.
     """
 
-    def __init__(
-        self, cluster: EmbeddedCluster, runs_s: Mapping[str, float], gone: Callable[[str], None]
-    ) -> None:
+    def __init__(self, cluster: EmbeddedCluster, runs_s: Mapping[str, float]) -> None:
         self._cluster = cluster
         self._runs_s = runs_s
-        self._gone = gone
         self._held: dict[str, _Holding] = {}
         self.use: dict[str, NodeUse] = {}
         self.refused: list[str] = []
@@ -100,7 +97,6 @@ class Kubelets:
         if problem or isinstance(holding, str):
             self.refused.append(f"{pod['metadata']['name']} on {pod['spec']['nodeName']}: {problem}")
             self._cluster.set_status(uid, phase="Failed", reason="UnexpectedAdmissionError", message=problem)
-            self._gone(uid)
             return
         self._held[uid] = holding
         self._cluster.set_status(uid, phase="Running")
@@ -138,7 +134,6 @@ class Kubelets:
         use.pods -= 1
         self._cluster.set_status(uid, phase="Succeeded")
         self._cluster.delete_pod(uid)
-        self._gone(uid)
 
 
 def _empty(node: Object) -> NodeUse:
@@ -153,9 +148,7 @@ def _holding(pod: Object, virtual: bool) -> _Holding | str:
     """What the pod holds on its node: devices by its annotation, on a virtual node only their number."""
     node = pod["spec"]["nodeName"]
     annotations = pod["metadata"].get("annotations", {})
-    wanted = sum(
-        int(container["resources"].get("limits", {}).get(GPU, "0")) for container in pod["spec"]["containers"]
-    )
+    wanted = sum(int(container["resources"].get("limits", {}).get(GPU, "0")) for container in pod["spec"]["containers"])
     if virtual:
         if vocabulary.ALLOCATION in annotations:
             return "an allocation was written for a pod on a virtual node"

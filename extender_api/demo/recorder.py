@@ -77,7 +77,5 @@ class Recorder:
     def to_bind_ms(self) -> list[float]:
         """Milliseconds from creation to the Binding, ascending."""
         return sorted(
-            (story.bound - story.created) * 1000
-            for story in self.stories.values()
-            if story.bound is not None
+            (story.bound - story.created) * 1000 for story in self.stories.values() if story.bound is not None
         )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
@@ -118,9 +118,7 @@ def picture(frame: Frame) -> RenderableType:
     for title in ("node", "GPU model", "devices", "in use", "pods"):
         nodes.add_column(title, justify="right" if title in ("in use", "pods") else "left", no_wrap=True)
     for name, use in frame.nodes.items():
-        nodes.add_row(
-            name, frame.products[name], _bars(use), f"{use.used_gpus:.1f} of {use.gpus}", str(use.pods)
-        )
+        nodes.add_row(name, frame.products[name], _bars(use), f"{use.used_gpus:.1f} of {use.gpus}", str(use.pods))
     waiting = Table(box=None, padding=(0, 2, 0, 0))
     waiting.add_column("pods", justify="right")
     waiting.add_column("wait because")
@@ -143,67 +141,10 @@ def _progress(frame: Frame) -> Text:
 def _bars(use: NodeUse) -> Text:
     if use.virtual:
         full = min(use.counted, use.gpus)
-        return Text.assemble(
-            ("■" * full, "magenta"), ("□" * (use.gpus - full), "bright_black"), "  counted only"
-        )
+        return Text.assemble(("■" * full, "magenta"), ("□" * (use.gpus - full), "bright_black"), "  counted only")
     text = Text()
     for index in range(len(use.devices)):
         part = use.filled(index)
         cell = "█" * round(part * 4) if part >= 0.125 else "▏" if part else ""
         text.append(cell.ljust(4, "░"), _colour(part)).append(" ")
     return text
-
-
-@dataclass(frozen=True, slots=True)
-class Summary:
-    """The end of the demo.
-
-    Times are milliseconds from a pod's creation to its Binding, calls in microseconds.
-    """
-
-    created: int
-    placed: int
-    never_placed: Mapping[str, str]
-    refused_by_nodes: Sequence[str]
-    real_devices: int
-    devices_touched: int
-    mean_use: float
-    peak_use: float
-    to_bind_p50_ms: float
-    to_bind_p99_ms: float
-    calls: Mapping[str, tuple[int, float, float]]
-    waited: Counter[str]
-
-    @property
-    def ok(self) -> bool:
-        """Nothing was lost and no node refused a pod."""
-        return not self.refused_by_nodes and self.placed + len(self.never_placed) == self.created
-
-
-def print_summary(console: Console, summary: Summary) -> None:
-    """The summary for people."""
-    rows = Table(title="Summary", title_justify="left", title_style="bold", show_header=False, box=None)
-    rows.add_column(style="bold")
-    rows.add_column()
-    rows.add_row("pods placed", f"{summary.placed} of {summary.created}")
-    rows.add_row("refused by a node", str(len(summary.refused_by_nodes)))
-    rows.add_row("devices touched", f"{summary.devices_touched} of {summary.real_devices} real ones")
-    rows.add_row("devices in use", f"{summary.mean_use:.0%} on average, {summary.peak_use:.0%} at most")
-    rows.add_row(
-        "creation to bind", f"p50 {summary.to_bind_p50_ms:.0f} ms, p99 {summary.to_bind_p99_ms:.0f} ms"
-    )
-    for verb, (count, p50, p99) in summary.calls.items():
-        rows.add_row(f"{verb} calls", f"{count}, p50 {p50:.0f} µs, p99 {p99:.0f} µs")
-    console.print(rows)
-    _print_texts(
-        console, "Pods that waited, by reason", [f"{n} × {text}" for text, n in summary.waited.most_common(8)]
-    )
-    _print_texts(console, "Never placed", [f"{name}: {text}" for name, text in summary.never_placed.items()])
-    _print_texts(console, "Refused by nodes (a mistake of ours)", summary.refused_by_nodes)
-
-
-def _print_texts(console: Console, title: str, texts: Sequence[str]) -> None:
-    if texts:
-        console.print(f"\n[bold]{title}[/bold]")
-    for text in texts:
-        console.print(f"  {text}", markup=False, soft_wrap=True)

@@ -43,9 +43,7 @@ class Waiting:
 class CallTimes:
     """Seconds per extender call, by verb, and the answers that were errors."""
 
-    seconds: dict[str, list[float]] = field(
-        default_factory=lambda: {"filter": [], "prioritize": [], "bind": []}
-    )
+    seconds: dict[str, list[float]] = field(default_factory=lambda: {"filter": [], "prioritize": [], "bind": []})
     errors: Counter[str] = field(default_factory=Counter)
     refusals: int = 0
 

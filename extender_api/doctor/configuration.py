@@ -147,7 +147,11 @@ def _profile(profile: Mapping[str, Any]) -> Profile:
 
 
 def _entry(number: int, entry: Mapping[str, Any]) -> Entry:
-    verbs = {verb: str(entry[f"{verb}Verb"]) for verb in ("filter", "prioritize", "preempt", "bind") if entry.get(f"{verb}Verb")}
+    verbs = {
+        verb: str(entry[f"{verb}Verb"])
+        for verb in ("filter", "prioritize", "preempt", "bind")
+        if entry.get(f"{verb}Verb")
+    }
     return Entry(
         number=number,
         url=str(entry.get("urlPrefix", "")),

@@ -52,16 +52,23 @@ class Right(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
+class Rights:
+    """What an account was asked about: `denied` of `asked` in all. `account` is a name for people."""
+
+    account: str
+    asked: int = 0
+    denied: tuple[Right, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Installation:
     """One Deployment of kube-scheduler and Tangram, with what its ConfigMap holds.
 
-    `images` is by container; the two texts are None where the ConfigMap or its key could not be read. `denied` holds the
-    rights that `account` lacks, of `asked` in all.
+    `images` is by container; the two texts are None where the ConfigMap or its key could not be read.
     """
 
     namespace: str
     name: str
-    account: str
     replicas: int = 0
     ready: int = 0
     images: Mapping[str, str] = field(default_factory=dict)
@@ -69,8 +76,7 @@ class Installation:
     tangram_text: str | None = None
     pods: tuple[str, ...] = ()
     lease: Seen = Seen()
-    asked: int = 0
-    denied: tuple[Right, ...] = ()
+    rights: Rights = Rights("")
 
     @property
     def key(self) -> str:
@@ -88,6 +94,8 @@ class Facts:
     policies: Mapping[tuple[str, str], Seen]
     """By (kind, name), as in the shipped files."""
     installations: tuple[Installation, ...] = ()
+    own_rights: Rights | None = None
+    """Those of the credentials in use, asked about where no installation is found."""
     nodes: tuple[NodeInventory, ...] = ()
     unreadable_nodes: tuple[str, ...] = ()
     allocations: int = 0

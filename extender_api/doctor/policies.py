@@ -106,9 +106,7 @@ def differences(wanted: Any, found: Any, path: str = "spec") -> list[str]:
     if isinstance(wanted, Mapping):
         if not isinstance(found, Mapping):
             return [path]
-        return [
-            where for key, value in wanted.items() for where in differences(value, found.get(key), f"{path}.{key}")
-        ]
+        return [where for key, value in wanted.items() for where in differences(value, found.get(key), f"{path}.{key}")]
     if isinstance(wanted, list):
         if not isinstance(found, list) or len(found) != len(wanted):
             return [path]

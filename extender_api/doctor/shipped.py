@@ -14,6 +14,20 @@ PROTECTION: Final = "tangram-protect-annotations"
 EXEMPTION: Final = "not-exempt"
 """The match condition of the protection policy that administrators are meant to change."""
 
+ADMISSION: Final = "/apis/admissionregistration.k8s.io/v1"
+RBAC: Final = "/apis/rbac.authorization.k8s.io/v1"
+COLLECTIONS: Final = {
+    "MutatingAdmissionPolicyBinding": f"{ADMISSION}/mutatingadmissionpolicybindings",
+    "MutatingAdmissionPolicy": f"{ADMISSION}/mutatingadmissionpolicies",
+    "ValidatingAdmissionPolicyBinding": f"{ADMISSION}/validatingadmissionpolicybindings",
+    "ValidatingAdmissionPolicy": f"{ADMISSION}/validatingadmissionpolicies",
+    "ClusterRoleBinding": f"{RBAC}/clusterrolebindings",
+    "ClusterRole": f"{RBAC}/clusterroles",
+    "Namespace": "/api/v1/namespaces",
+}
+"""Where the API server keeps the cluster-wide objects of the base, in the order in which they are deleted."""
+KUBE_SYSTEM_BINDINGS: Final = f"{RBAC}/namespaces/kube-system/rolebindings"
+
 Document = Mapping[str, Any]
 
 

@@ -120,14 +120,35 @@ def blank(slots: int, columns: int, devices: int) -> NodeArrays:
 
 
 class Scratch(NamedTuple):
-    """Buffers that kernels write into, made once: the chosen devices and their sort keys."""
+    """Buffers that kernels write into, made once and used again. Their content means nothing between calls."""
 
+    fits: NDArray[np.bool_]
+    """[S]: the node holds the request."""
+    opened: NDArray[np.int64]
+    """[S]: untouched devices that the request would take."""
+    left: NDArray[np.int64]
+    """[S]: milli that a share leaves on all its devices together."""
+    cost: NDArray[np.int64]
+    """[S]"""
+    codes: NDArray[np.int64]
+    """[S]: what rules the node out (scheduler.kernels.diagnose)."""
+    numbers: NDArray[np.int64]
+    """[S]: the number that goes with the code."""
     rows: NDArray[np.int64]
-    """[D]"""
+    """[D]: the devices chosen on the node looked at last, best first."""
     keys: NDArray[np.int64]
-    """[D]"""
+    """[D]: their sort keys."""
 
 
-def scratch(devices: int) -> Scratch:
-    """Buffers for nodes of up to `devices` devices."""
-    return Scratch(np.zeros(devices, np.int64), np.zeros(devices, np.int64))
+def scratch(slots: int, devices: int) -> Scratch:
+    """Buffers for arrays of that size."""
+    return Scratch(
+        fits=np.zeros(slots, np.bool_),
+        opened=np.zeros(slots, np.int64),
+        left=np.zeros(slots, np.int64),
+        cost=np.zeros(slots, np.int64),
+        codes=np.zeros(slots, np.int64),
+        numbers=np.zeros(slots, np.int64),
+        rows=np.zeros(devices, np.int64),
+        keys=np.zeros(devices, np.int64),
+    )

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import numpy as np
-from numpy.typing import NDArray
-
 from scheduler.kernels._jit import kernel
 from scheduler.kernels.arrays import SHARE, WHOLE, Ask, NodeArrays, Scratch
-from scheduler.kernels.devices import judge
-from scheduler.kernels.feasible import openable, whole_modelled
+from scheduler.kernels.feasible import openable
 
 FITS = 0
 HAS_NONE = 1
@@ -30,103 +26,119 @@ FIRST_COLUMN = 16
 
 
 @kernel
-def unsuited(nodes: NodeArrays, ask: Ask, slot: int) -> int:
-    """What no waiting can change: the code, or FITS."""
-    if ask.demand == WHOLE and nodes.total[slot, ask.device_column] <= 0:
-        return HAS_NONE
-    if ask.demand != SHARE:
-        return FITS
-    if not nodes.accelerated[slot]:
-        return HAS_NONE
-    if nodes.virtual[slot]:
-        return VIRTUAL_SHARE
-    if not nodes.shares[slot] or nodes.device_count[slot] == 0:
-        return NO_SHARES
-    return FITS
-
-
-@kernel
-def room_for(nodes: NodeArrays, ask: Ask, slot: int, row: int) -> int:
-    """What one device has left of what a share asks, milli or MiB; -1 where it cannot serve at all."""
-    if not nodes.device_healthy[slot, row]:
-        return -1
-    if ask.milli > 0:
-        return int(nodes.device_room[slot, row])
-    if nodes.device_total_mib[slot, row] <= 0:
-        return -1
-    return max(nodes.device_free_mib[slot, row], 0)
-
-
-@kernel
-def best_room(nodes: NodeArrays, ask: Ask, slot: int) -> int:
-    """The largest share, in milli or MiB as asked, for which `ask.count` devices of the node have room; at least 0."""
-    may_open = openable(nodes, slot)
-    best = 0
-    for row in range(nodes.device_count[slot]):
-        size = room_for(nodes, ask, slot, row)
-        if size <= best:
-            continue
-        in_use = 0
-        idle = 0
-        for other in range(nodes.device_count[slot]):
-            if room_for(nodes, ask, slot, other) >= size:
-                if nodes.device_holders[slot, other] == 0:
-                    idle += 1
-                else:
-                    in_use += 1
-        if in_use + min(idle, may_open) >= ask.count:
-            best = size
-    return best
-
-
-@kernel
-def short_share(nodes: NodeArrays, ask: Ask, slot: int) -> tuple[int, int]:
-    """What the devices lack for a share that does not fit: the code and the number that goes with it."""
-    healthy = 0
-    known = 0
-    for row in range(nodes.device_count[slot]):
-        if nodes.device_healthy[slot, row]:
-            healthy += 1
-            if nodes.device_total_mib[slot, row] > 0:
-                known += 1
-    if healthy < ask.count:
-        return TOO_FEW_DEVICES, healthy
-    if ask.milli > 0:
-        return LITTLE_MILLI, best_room(nodes, ask, slot)
-    if known < ask.count:
-        return UNKNOWN_MEMORY, known
-    return LITTLE_MEMORY, best_room(nodes, ask, slot)
-
-
-@kernel
-def first_lack(nodes: NodeArrays, ask: Ask, slot: int, buffers: Scratch) -> tuple[int, int]:
-    """The first thing that rules the node out, and its number: what cannot change, then resources, then devices."""
-    code = unsuited(nodes, ask, slot)
-    if code != FITS:
-        return code, 0
-    for k in range(ask.columns.size):
-        free = nodes.free[slot, ask.columns[k]]
-        if free < ask.amounts[k]:
-            if ask.columns[k] == ask.device_column and whole_modelled(nodes, ask, slot):
-                return FEW_IDLE, openable(nodes, slot)
-            return FIRST_COLUMN + k, max(free, 0)
-    if judge(nodes, ask, 0, slot, buffers)[0]:
-        return FITS, 0
-    if ask.demand == SHARE:
-        return short_share(nodes, ask, slot)
-    return FEW_IDLE, openable(nodes, slot)
-
-
-@kernel
-def diagnose(
-    nodes: NodeArrays,
-    ask: Ask,
-    buffers: Scratch,
-    codes: NDArray[np.int64],
-    numbers: NDArray[np.int64],
-) -> None:
-    """For the first n slots (`codes` and `numbers` are int64[n]): what rules the node out, and the number to it."""
-    for slot in range(codes.size):
-        code, number = first_lack(nodes, ask, slot, buffers)
+def unsuited(nodes: NodeArrays, ask: Ask, buffers: Scratch, end: int) -> None:
+    """Starts `codes` and `numbers`: what no waiting can change, or FITS."""
+    total = nodes.total
+    virtual = nodes.virtual
+    shares = nodes.shares
+    accelerated = nodes.accelerated
+    device_count = nodes.device_count
+    codes = buffers.codes
+    numbers = buffers.numbers
+    demand = ask.demand
+    for slot in range(end):
+        code = FITS
+        if demand == WHOLE and total[slot, ask.device_column] <= 0:
+            code = HAS_NONE
+        elif demand == SHARE:
+            if virtual[slot]:
+                code = VIRTUAL_SHARE
+            elif not accelerated[slot]:
+                code = HAS_NONE
+            elif not shares[slot] or device_count[slot] == 0:
+                code = NO_SHARES
         codes[slot] = code
-        numbers[slot] = number
+        numbers[slot] = 0
+
+
+@kernel
+def short_of_resources(nodes: NodeArrays, ask: Ask, buffers: Scratch, end: int) -> None:
+    """Where nothing is noted yet: the first asked resource that is short. `fits` marks the slots without any note."""
+    free = nodes.free
+    columns = ask.columns
+    amounts = ask.amounts
+    codes = buffers.codes
+    numbers = buffers.numbers
+    fits = buffers.fits
+    for slot in range(end):
+        if codes[slot] == FITS:
+            for k in range(columns.size):
+                if free[slot, columns[k]] < amounts[k]:
+                    whole = ask.demand == WHOLE and columns[k] == ask.device_column
+                    codes[slot] = FEW_IDLE if whole else FIRST_COLUMN + k
+                    numbers[slot] = max(free[slot, columns[k]], 0)
+                    break
+        fits[slot] = codes[slot] == FITS
+
+
+@kernel
+def short_of_devices(nodes: NodeArrays, ask: Ask, buffers: Scratch, end: int) -> None:
+    """Where nothing is noted yet and `fits` is False: what the devices lack."""
+    free = nodes.free
+    column = nodes.device_column
+    device_count = nodes.device_count
+    idle = nodes.idle
+    shared = nodes.shared
+    total_mib = nodes.device_total_mib
+    healthy = nodes.device_healthy
+    codes = buffers.codes
+    numbers = buffers.numbers
+    fits = buffers.fits
+    for slot in range(end):
+        if codes[slot] != FITS or fits[slot]:
+            continue
+        if ask.demand == WHOLE:
+            codes[slot] = FEW_IDLE
+            numbers[slot] = openable(idle[slot], free[slot, column[slot]], shared[slot])
+            continue
+        usable = 0
+        known = 0
+        for row in range(device_count[slot]):
+            usable += 1 if healthy[slot, row] else 0
+            known += 1 if healthy[slot, row] and total_mib[slot, row] > 0 else 0
+        if usable < ask.count:
+            codes[slot] = TOO_FEW_DEVICES
+            numbers[slot] = usable
+        elif ask.milli == 0 and known < ask.count:
+            codes[slot] = UNKNOWN_MEMORY
+            numbers[slot] = known
+        else:
+            codes[slot] = LITTLE_MILLI if ask.milli > 0 else LITTLE_MEMORY
+
+
+@kernel
+def best_share(nodes: NodeArrays, ask: Ask, buffers: Scratch, end: int) -> None:
+    """Fills in the numbers of LITTLE_MILLI and LITTLE_MEMORY."""
+    free = nodes.free
+    column = nodes.device_column
+    device_count = nodes.device_count
+    idle = nodes.idle
+    shared = nodes.shared
+    room = nodes.device_room
+    free_mib = nodes.device_free_mib
+    holders = nodes.device_holders
+    healthy = nodes.device_healthy
+    codes = buffers.codes
+    numbers = buffers.numbers
+    for slot in range(end):
+        if codes[slot] != LITTLE_MILLI and codes[slot] != LITTLE_MEMORY:
+            continue
+        by_fraction = codes[slot] == LITTLE_MILLI
+        may_open = openable(idle[slot], free[slot, column[slot]], shared[slot])
+        best = 0
+        for row in range(device_count[slot]):
+            size = room[slot, row] if by_fraction else free_mib[slot, row]
+            if size <= best or not healthy[slot, row]:
+                continue
+            in_use = 0
+            untouched = 0
+            for other in range(device_count[slot]):
+                rest = room[slot, other] if by_fraction else free_mib[slot, other]
+                if rest >= size and healthy[slot, other]:
+                    if holders[slot, other] == 0:
+                        untouched += 1
+                    else:
+                        in_use += 1
+            if in_use + min(untouched, may_open) >= ask.count:
+                best = size
+        numbers[slot] = best

@@ -1,32 +1,46 @@
-"""Whether a node has room, resources first: what kube-scheduler counts."""
+"""Whether nodes have room by the counts that kube-scheduler keeps.
+
+How kernels of this package are built, for speed: each runs over all nodes in one pass and is called from Python, since
+a kernel that calls another is compiled together with it, again and again. Arrays are taken out of a tuple once, before
+the loop: a look into a tuple costs a reference count, which inside the loop would cost more than the loop.
+"""
 
 from __future__ import annotations
 
+import numpy as np
+from numpy.typing import NDArray
+
 from scheduler.kernels._jit import kernel
-from scheduler.kernels.arrays import Ask, NodeArrays
 
 
 @kernel
-def has_room(nodes: NodeArrays, ask: Ask, slot: int) -> bool:
-    """Whether the node's free resources cover the request. Devices beyond their count are not looked at."""
-    for k in range(ask.columns.size):  # noqa: SIM110 - numba knows no all() over a generator
-        if nodes.free[slot, ask.columns[k]] < ask.amounts[k]:
-            return False
-    return True
+def has_room(
+    free: NDArray[np.int64],
+    columns: NDArray[np.int64],
+    amounts: NDArray[np.int64],
+    mask: NDArray[np.bool_],
+    fits: NDArray[np.bool_],
+) -> None:
+    """Writes to `fits` which nodes of `mask` (bool[n], n ≤ S) have the resources asked for. Looks at no device.
+
+    `free` is int64[S, R]; `columns` and `amounts` are int64[k] as in `Ask`.
+    """
+    for slot in range(mask.size):
+        room = mask[slot]
+        if room:
+            for k in range(columns.size):
+                if free[slot, columns[k]] < amounts[k]:
+                    room = False
+                    break
+        fits[slot] = room
 
 
 @kernel
-def openable(nodes: NodeArrays, slot: int) -> int:
+def openable(idle: int, free: int, shared: int) -> int:
     """How many untouched devices may still be taken on a node with modelled devices.
 
-    Besides the idle ones themselves, the count has a say: devices under shares look free to kube-scheduler, and whole
-    devices may be in use that we cannot place on a row. Both together must stay within what is allocatable.
+    Besides the idle ones themselves, the count has a say (`free` of the device resource): devices under shares look
+    free to kube-scheduler, and whole devices may be in use that we cannot place on a row. Both together must stay
+    within what is allocatable.
     """
-    left = nodes.free[slot, nodes.device_column[slot]] - nodes.shared[slot]
-    return max(min(left, nodes.idle[slot]), 0)
-
-
-@kernel
-def whole_modelled(nodes: NodeArrays, ask: Ask, slot: int) -> bool:
-    """Whether the whole devices asked for are ones that this node models row by row."""
-    return nodes.device_count[slot] > 0 and nodes.device_column[slot] == ask.device_column
+    return max(min(idle, free - shared), 0)

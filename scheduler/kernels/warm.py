@@ -20,14 +20,13 @@ def warm() -> float:
         np.zeros(1, np.int64), np.ones(1, np.int64), arrays.SHARE, 1, 500, 0, -1, arrays.CPU
     )
     rules = arrays.Rules(0, 0, 0)
-    buffers = arrays.scratch(1)
+    buffers = arrays.scratch(1, 1)
     mask = np.ones(1, np.bool_)
-    numbers = np.zeros(1, np.int64)
     scan.best_node(nodes, ask, rules, mask, buffers)
-    scan.fitting_nodes(nodes, ask, mask, buffers, np.zeros(1, np.bool_))
-    scan.node_costs(nodes, ask, rules, numbers, buffers, numbers.copy())
+    scan.score_nodes(nodes, ask, rules, mask, buffers)
+    scan.fitting_nodes(nodes, ask, mask, buffers)
     devices.choose(nodes, ask, 0, 0, buffers)
-    diagnose.diagnose(nodes, ask, buffers, numbers, numbers.copy())
+    diagnose.diagnose(nodes, ask, buffers, 1)
     return time.perf_counter() - began
 
 

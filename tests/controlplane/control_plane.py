@@ -15,7 +15,8 @@ from tests.controlplane.etcd import Etcd, data_folder
 from tests.controlplane.kube import Kube
 from tests.controlplane.processes import Process, ProcessError, free_port
 from tests.controlplane.readiness import ready
-from tests.controlplane.resources import NAMESPACES
+from tests.controlplane.resources import LEASES, NAMESPACES, NODES, PODS
+from tests.controlplane.waiting import eventually
 
 SYSTEM_NAMESPACES: Final = ("kube-system", "kube-public", "kube-node-lease")
 _numbers = itertools.count()
@@ -84,6 +85,16 @@ class ControlPlane:
         self.api_server.stop()
         shutil.rmtree(self._data, ignore_errors=True)
 
+    def wipe(self) -> None:
+        """Deletes all nodes, pods and leases, finished or not; the processes that wrote them have ended."""
+        for pod_namespace in {pod["metadata"]["namespace"] for pod in self.kube.list(PODS)}:
+            self.kube.delete_all(PODS, pod_namespace)
+        self.kube.delete_all(NODES)
+        own = "apiserver.kubernetes.io/identity"  # the API server's own lease stays
+        for lease_namespace in {lease["metadata"]["namespace"] for lease in self.kube.list(LEASES)}:
+            self.kube.delete_all(LEASES, lease_namespace, label_selector=f"!{own}")
+        eventually(lambda: not self.kube.list(PODS), "all pods are gone")
+
     # -- access --------------------------------------------------------------------------------------------------
     @property
     def kube(self) -> Kube:
@@ -149,6 +160,10 @@ class ControlPlane:
             f"--secure-port={self._port}",
             f"--cert-dir={self._data}",
             f"--token-auth-file={self._data / 'tokens.csv'}",
+            # nobody comes with a certificate, but kube-scheduler looks for what these make the API server publish
+            f"--client-ca-file={self._certificate}",
+            f"--requestheader-client-ca-file={self._certificate}",
+            "--requestheader-allowed-names=nobody",
             "--authorization-mode=RBAC",
             # the API server makes this key for its certificate before it reads it for the tokens
             f"--service-account-key-file={self._data / 'apiserver.key'}",

@@ -139,12 +139,8 @@ class NodeAgent:
         if asked is None:
             return
         milli, memory_mib, count = asked
-        if len(shares) != count or any(
-            share.milli < milli or share.memory_mib < memory_mib for share in shares
-        ):
-            raise Refused(
-                UNEXPECTED, f"asked for {count} devices with {milli} milli, {memory_mib} MiB each: {shares}"
-            )
+        if len(shares) != count or any(share.milli < milli or share.memory_mib < memory_mib for share in shares):
+            raise Refused(UNEXPECTED, f"asked for {count} devices with {milli} milli, {memory_mib} MiB each: {shares}")
 
     def _index(self, device: str) -> int:
         """The index of a device named by UUID or index."""
@@ -184,9 +180,7 @@ class NodeAgent:
         memory_mib = sum(share.memory_mib for share in shares)
         limit_mib = self._devices[device].memory_mib
         if milli > FULL_MILLI or memory_mib > limit_mib:
-            raise Refused(
-                UNEXPECTED, f"device {device} would hold {milli} milli and {memory_mib} of {limit_mib} MiB"
-            )
+            raise Refused(UNEXPECTED, f"device {device} would hold {milli} milli and {memory_mib} of {limit_mib} MiB")
 
     def _check_resources(self, requests: Counter[str]) -> None:
         used = total(holding.requests for holding in self._holdings.values())

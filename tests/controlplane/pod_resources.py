@@ -12,9 +12,9 @@ from typing import Any, Final
 from tests.controlplane.resources import Object
 
 _FORM: Final = re.compile(r"([+-]?[0-9.]+)(?:[eE]([+-]?\d+)|([KMGTPE]i|[numkMGTPE]))?")
+_POWERS: Final = {"n": -3, "u": -2, "m": -1, "k": 1, "M": 2, "G": 3, "T": 4, "P": 5, "E": 6}
 _FACTORS: Final = {
-    **{letter: Fraction(10) ** (3 * power) for power, letter in enumerate("numkMGTPE", -3) if letter != "k"},
-    "k": Fraction(1000),
+    **{suffix: Fraction(1000) ** power for suffix, power in _POWERS.items()},
     **{f"{letter}i": Fraction(1024) ** power for power, letter in enumerate("KMGTPE", 1)},
 }
 

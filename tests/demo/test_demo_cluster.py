@@ -30,8 +30,7 @@ class Fixture:
         self.cluster.add_node(real_node("real", L4))
         self.cluster.add_node(admiralty_node("far", gpus=2))
         self.runs_s: dict[str, float] = {}
-        self.gone: list[str] = []
-        self.kubelets = Kubelets(self.cluster, self.runs_s, self.gone.append)
+        self.kubelets = Kubelets(self.cluster, self.runs_s)
 
     def released(self, **options: Any) -> str:
         uid = self.cluster.create_pod(pod("p", options.pop("resources", SMALL), **options))
@@ -109,7 +108,7 @@ async def test_a_pod_runs_and_ends_and_gives_back() -> None:
     use = fixture.kubelets.use["real"]
     assert (use.filled(2), use.pods, fixture.kubelets.running) == (0.5, 1, 1)
     await asyncio.sleep(0.05)
-    assert (use.filled(2), use.pods, fixture.gone) == (0.0, 0, [uid])
+    assert (use.filled(2), use.pods, fixture.kubelets.running) == (0.0, 0, 0)
     assert uid not in fixture.cluster.pods
     assert fixture.kubelets.touched == {("real", 2)}
 

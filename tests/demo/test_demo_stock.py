@@ -20,7 +20,10 @@ Verb = Callable[[dict[str, Any]], Any]
 
 
 class FakeExtender(Transport):
-    """Answers in place of Tangram, and remembers the questions. Without a rule: every node, no scores, bound."""
+    """Answers in place of Tangram, and remembers the questions.
+
+    Without a rule: every node, no scores, bound.
+    """
 
     def __init__(self, cluster: EmbeddedCluster) -> None:
         super().__init__("nowhere", 0)

@@ -1,0 +1,82 @@
+"""Posting a Binding so that its outcome is known, whatever happens to the answer."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, Final
+
+from extender_api.actuator import BindOutcome, BindResult
+from extender_api.cluster import paths
+from extender_api.cluster.answer import Answer, Unreachable
+from extender_api.cluster.client import ClusterClient
+from extender_api.cluster.live_pod import look
+from scheduler.instruction import BindOrder
+
+_ATTEMPTS: Final = 2
+_PAUSE_S: Final = 0.25
+
+
+async def bind(client: ClusterClient, order: BindOrder) -> BindResult:
+    """Puts the pod on its node, with the annotations, in one write.
+
+    A Binding that was refused or went unanswered is looked up, and one whose fate is open is posted once more: that is
+    safe, since the API server binds a pod once and only if its uid is the expected one. At most four calls are made,
+    each bounded by the client's time-out.
+    """
+    text = ""
+    for attempt in range(_ATTEMPTS):
+        if attempt:
+            await asyncio.sleep(_PAUSE_S)
+        try:
+            answer = await client.create(paths.pod(order.namespace, order.name, "binding"), binding_body(order))
+        except Unreachable as err:
+            text = str(err)
+        else:
+            if answer.ok:
+                return BindResult(BindOutcome.BOUND)
+            text = f"{answer.status}: {answer.message}"
+            if answer.status == 404:
+                return BindResult(BindOutcome.GONE, text)
+            if _is_final(answer):
+                return BindResult(BindOutcome.RETRY, text)
+        known = await _found(client, order, text)
+        if known is not None:
+            return known
+    return BindResult(BindOutcome.RETRY, text)
+
+
+def binding_body(order: BindOrder) -> dict[str, Any]:
+    """The Binding: metadata.annotations are copied to the pod in the same write that sets its node."""
+    metadata: dict[str, Any] = {"name": order.name, "namespace": order.namespace, "uid": order.uid}
+    if order.annotations:
+        metadata["annotations"] = dict(order.annotations)
+    return {
+        "apiVersion": "v1",
+        "kind": "Binding",
+        "metadata": metadata,
+        "target": {"apiVersion": "v1", "kind": "Node", "name": order.node},
+    }
+
+
+def _is_final(answer: Answer) -> bool:
+    """A refusal that looking at the pod would not explain: bad input, missing rights."""
+    return 400 <= answer.status < 500 and answer.status not in (408, 409, 429)
+
+
+async def _found(client: ClusterClient, order: BindOrder, text: str) -> BindResult | None:
+    """What the pod itself says; None when it is still to be bound and trying again makes sense."""
+    try:
+        pod = await look(client, order.namespace, order.name, order.uid)
+    except Unreachable:
+        return None
+    if pod is None:
+        return BindResult(BindOutcome.GONE, text)
+    if pod.node == order.node:
+        return BindResult(BindOutcome.ALREADY_THERE)
+    if pod.node:
+        return BindResult(BindOutcome.ELSEWHERE, f"already assigned to node {pod.node}")
+    if pod.deleting:
+        return BindResult(BindOutcome.GONE, text)
+    if pod.gate_index is not None:
+        return BindResult(BindOutcome.RETRY, text)
+    return None

@@ -1,0 +1,275 @@
+"""Keeps a copy of all objects of one kind in step with the API server, and tells every change.
+
+A list in pages gives the first copy; a watch continues from there. When the watch cannot be continued the list is read
+again and compared with the copy, so that the receiver sees the difference and never the same object as new. Nothing but
+cancellation ends a reflector; trouble is waited out.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, Generic, TypeVar
+
+from extender_api.cluster.answer import Refused, Silence, Unreachable
+from extender_api.cluster.client import ClusterClient, WatchStream
+from extender_api.cluster.codec import DELETED, ERROR, Codec, Event, Found
+from extender_api.cluster.fields import DecodeError
+
+logger = logging.getLogger(__name__)
+
+Facts = TypeVar("Facts")
+OnChange = Callable[[Facts | None, Facts | None], None]
+"""Gets what was known (None: new) and what is known now (None: gone)."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReflectorSettings:
+    """`watch_s` is the range from which the server-side length of each watch is drawn.
+
+    A watch on which nothing is heard for `idle_s` is opened again where it stopped. Waits after failures double from
+    `backoff_first_s` to `backoff_max_s`. After `yield_every` deliveries others get their turn.
+    """
+
+    page_size: int = 500
+    watch_s: tuple[int, int] = (240, 420)
+    idle_s: float = 90.0
+    backoff_first_s: float = 0.25
+    backoff_max_s: float = 30.0
+    yield_every: int = 32
+
+
+@dataclass(slots=True)
+class ReflectorStats:
+    """Counters for the metrics. `heard_s` is the monotonic time of the last sign of life, 0 before the first."""
+
+    lists: int = 0
+    relists: int = 0
+    watches: int = 0
+    failures: int = 0
+    events: int = 0
+    unreadable: int = 0
+    not_taken: int = 0
+    heard_s: float = 0.0
+    last_failure: str = ""
+
+    def lag_s(self, now_s: float) -> float:
+        """Seconds since the API server was last heard (bookmarks come every minute or so), 0 before the first list."""
+        return max(0.0, now_s - self.heard_s) if self.heard_s else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Watched(Generic[Facts]):
+    """What a reflector follows: a codec, the path of the collection, and selectors as query parameters."""
+
+    codec: Codec[Any, Facts]
+    path: str
+    selectors: Mapping[str, str] = field(default_factory=dict)
+
+
+_SHORTEST_WATCH_S: Final = 1.0
+
+
+class Expired(Exception):
+    """The version to continue from is too old for the API server: list again."""
+
+
+class Reflector(Generic[Facts]):
+    """`objects` is the copy, by the codec's key. `synced` is set once the first list has been delivered, for good."""
+
+    def __init__(
+        self,
+        client: ClusterClient,
+        watched: Watched[Facts],
+        on_change: OnChange[Facts],
+        settings: ReflectorSettings | None = None,
+    ) -> None:
+        self.objects: Final[dict[str, Facts]] = {}
+        self.synced: Final = asyncio.Event()
+        self.stats: Final = ReflectorStats()
+        self.kind: Final = watched.codec.kind
+        self._client = client
+        self._watched = watched
+        self._codec = watched.codec
+        self._on_change = on_change
+        self._settings = settings or ReflectorSettings()
+        self._version = ""
+        self._must_list = True
+        self._stream: WatchStream | None = None
+        self._since_turn = 0
+        self._failed_in_a_row = 0
+
+    def relist(self) -> None:
+        """Lists again as soon as possible, as when the copy is suspected of having missed something."""
+        self._must_list = True
+        if self._stream is not None:
+            self._stream.close()
+
+    async def run(self) -> None:
+        """Follows until cancelled."""
+        while True:
+            try:
+                while self._must_list:
+                    await self._list()
+                await self._follow()
+            except Silence as err:
+                # Quiet kinds are silent for long; a dead connection shows when the next watch is opened.
+                logger.debug("watch of %s: %s", self.kind, err)
+                self._failed_in_a_row = 0
+            except (Expired, DecodeError) as err:
+                self._must_list = True
+                await self._pause(err)
+            except (Unreachable, Refused) as err:
+                await self._pause(err)
+
+    # -- list --------------------------------------------------------------------------------------------------
+
+    async def _list(self) -> None:
+        relist = self.synced.is_set()
+        self._must_list = False
+        try:
+            found, self._version = await self._read_pages()
+        except BaseException:
+            self._must_list = True
+            raise
+        self.stats.lists += 1
+        self.stats.relists += relist
+        for key in [key for key in self.objects if key not in found]:
+            self._deliver(key, None)
+            await self._take_turns()
+        for item in found.values():
+            self._take(item)
+            await self._take_turns()
+        if not relist:
+            logger.info("%s: %d objects", self.kind, len(self.objects))
+        self.synced.set()
+
+    async def _read_pages(self) -> tuple[dict[str, Found[Facts]], str]:
+        """All objects by key, and the version at which they stood."""
+        found: dict[str, Found[Facts]] = {}
+        token = ""
+        while True:
+            answer = await self._client.list_page(
+                self._watched.path, limit=self._settings.page_size, token=token, selectors=self._watched.selectors
+            )
+            if answer.status == 410:
+                raise Expired("the list took too long")
+            if not answer.ok:
+                raise Refused(answer)
+            page = self._codec.page(answer.body)
+            found.update((item.key, item) for item in page.items)
+            token = page.token
+            self._heard()
+            if not token:
+                return found, page.version
+            await asyncio.sleep(0)
+
+    # -- watch -------------------------------------------------------------------------------------------------
+
+    async def _follow(self) -> None:
+        opened_s = time.monotonic()
+        events_before = self.stats.events
+        self.stats.watches += 1
+        async with self._client.watch(
+            self._watched.path,
+            version=self._version,
+            timeout_s=random.randint(*self._settings.watch_s),
+            idle_s=self._settings.idle_s,
+            selectors=self._watched.selectors,
+        ) as stream:
+            self._stream = stream
+            try:
+                if not self._must_list:
+                    await self._read(stream)
+            except Unreachable:
+                if not self._must_list:
+                    raise
+            finally:
+                self._stream = None
+        if self._must_list or self.stats.events > events_before:
+            return
+        if time.monotonic() - opened_s < _SHORTEST_WATCH_S:
+            raise Unreachable("the watch ended at once", maybe_done=False)
+        self._failed_in_a_row = 0
+
+    async def _read(self, stream: WatchStream) -> None:
+        async for lines in stream:
+            self._heard()
+            for line in lines:
+                self._apply(self._codec.event(line))
+                await self._take_turns()
+                if self._must_list:
+                    return
+
+    def _apply(self, event: Event[Facts]) -> None:
+        if event.type == ERROR:
+            code, text = event.status
+            raise Expired(f"{code}: {text}")
+        self.stats.events += 1
+        self._failed_in_a_row = 0
+        if event.version:
+            self._version = event.version
+        if event.found is None:
+            return
+        if event.type == DELETED:
+            self._deliver(event.found.key, None)
+        else:
+            self._take(event.found)
+
+    # -- what came -----------------------------------------------------------------------------------------------
+
+    def _take(self, found: Found[Facts]) -> None:
+        if found.facts is None:
+            # What was known of it stays: an object that cannot be read is not one that is gone.
+            self.stats.unreadable += 1
+            logger.warning("unreadable, left as it was: %s", found.error)
+            return
+        self._deliver(found.key, found.facts)
+
+    def _deliver(self, key: str, new: Facts | None) -> None:
+        old = self.objects.get(key)
+        if new is None:
+            if old is None:
+                return
+            del self.objects[key]
+        else:
+            self.objects[key] = new
+            if old is not None and self._codec.same(old, new):
+                return
+        try:
+            self._on_change(old, new)
+        except Exception:
+            # One object that the receiver chokes on must not cost the view of all others.
+            self.stats.not_taken += 1
+            logger.exception("change of %s %s was not taken", self.kind, key)
+
+    async def _take_turns(self) -> None:
+        # What is buffered is read without ever waiting, so others must be let in on purpose.
+        self._since_turn += 1
+        if self._since_turn >= self._settings.yield_every:
+            self._since_turn = 0
+            await asyncio.sleep(0)
+
+    # -- trouble -------------------------------------------------------------------------------------------------
+
+    def _heard(self) -> None:
+        self.stats.heard_s = time.monotonic()
+
+    async def _pause(self, err: Exception) -> None:
+        """Notes a failure and waits: twice as long each time until a stream is good again."""
+        asked_s = 0.0
+        if isinstance(err, Refused):
+            asked_s = err.answer.retry_after_s or 0.0
+            self._must_list |= err.answer.status == 410
+        self.stats.failures += 1
+        self.stats.last_failure = str(err)
+        level = logging.DEBUG if self._failed_in_a_row % 10 else logging.WARNING
+        self._failed_in_a_row += 1
+        logger.log(level, "watching %s, failure %d in a row: %s", self.kind, self._failed_in_a_row, err)
+        doubled_s = self._settings.backoff_first_s * 2.0 ** min(self._failed_in_a_row - 1, 20)
+        longest_s = self._settings.backoff_max_s
+        await asyncio.sleep(min(max(doubled_s, asked_s), longest_s) * random.uniform(0.5, 1.0))

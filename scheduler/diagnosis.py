@@ -1,0 +1,190 @@
+"""Why a request fits nowhere: each node's first reason, and the one that tells most."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Mapping
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from scheduler.kernels import arrays as layout
+from scheduler.kernels import diagnose
+from scheduler.kernels.arrays import Ask
+from scheduler.reason import Code, Reason
+from scheduler.request import Demand, Request
+from scheduler.state import ClusterState
+
+_COLUMN_CODES: Final = {
+    layout.CPU: Code.INSUFFICIENT_CPU,
+    layout.MEMORY: Code.INSUFFICIENT_MEMORY,
+    layout.EPHEMERAL: Code.INSUFFICIENT_EPHEMERAL_STORAGE,
+    layout.PODS: Code.TOO_MANY_PODS,
+}
+_COLUMN_WORDS: Final = {
+    layout.CPU: ("need_cpu_milli", "free_cpu_milli"),
+    layout.MEMORY: ("need_bytes", "free_bytes"),
+    layout.EPHEMERAL: ("need_bytes", "free_bytes"),
+    layout.PODS: ("need", "free"),
+}
+_DEVICE_CODES: Final = {
+    diagnose.VIRTUAL_SHARE: Code.VIRTUAL_NODE_SHARES,
+    diagnose.NO_SHARES: Code.SHARES_NOT_SUPPORTED,
+    diagnose.TOO_FEW_DEVICES: Code.NEED_DISTINCT_DEVICES,
+    diagnose.UNKNOWN_MEMORY: Code.UNKNOWN_CARD_MEMORY,
+    diagnose.LITTLE_MILLI: Code.INSUFFICIENT_GPU_SHARE,
+    diagnose.LITTLE_MEMORY: Code.INSUFFICIENT_GPU_MEMORY,
+    diagnose.FEW_IDLE: Code.INSUFFICIENT_WHOLE_GPUS,
+}
+CAPACITY: Final = frozenset(
+    {
+        Code.INSUFFICIENT_CPU,
+        Code.INSUFFICIENT_MEMORY,
+        Code.INSUFFICIENT_EPHEMERAL_STORAGE,
+        Code.TOO_MANY_PODS,
+        Code.INSUFFICIENT_RESOURCE,
+        Code.INSUFFICIENT_WHOLE_GPUS,
+        Code.INSUFFICIENT_GPU_SHARE,
+        Code.INSUFFICIENT_GPU_MEMORY,
+    }
+)
+"""What may pass when something else ends."""
+
+
+def codes(state: ClusterState, request: Request, static: Mapping[int, Code]) -> dict[int, Code]:
+    """Slot → the first reason that rules the node out; nodes that would hold the request are absent.
+
+    `static` holds what rules (not room) forbid, by slot; it comes first. Then what no waiting changes (devices of
+    another kind, shares not possible), then resources, then devices.
+    """
+    lacks = _lacks(state, request)
+    found: dict[int, Code] = {}
+    for slot, inventory in enumerate(state.inventories):
+        if inventory is None:
+            continue
+        code = static.get(slot) or lacks.code(int(lacks.codes[slot]))
+        if code is not None:
+            found[slot] = code
+    return found
+
+
+def why(
+    state: ClusterState,
+    request: Request,
+    static: Mapping[int, Code],
+    offered: Collection[int] | None = None,
+) -> Reason:
+    """The reason of a request that fits on none of the nodes: see `codes`; slots not `offered` count as NOT_OFFERED.
+
+    `nodes` counts every node that is ruled out. The code is the commonest reason that may pass, among nodes that
+    have the kind of thing at all; without any such, the commonest reason there; without any such node, the commonest
+    of all. NO_NODES without any. The numbers say what is needed and the most that one of those nodes has:
+    `need_cpu_milli`/`free_cpu_milli`, `need_bytes`/`free_bytes`, `need`/`free` (pods, devices, other resources, with
+    `resource`), `need_milli`/`best_milli` and `need_mib`/`most_free_mib` (shares, with `devices`), `need`/`have`
+    (NEED_DISTINCT_DEVICES), `need_mib` (UNKNOWN_CARD_MEMORY).
+    """
+    found = codes(state, request, static)
+    if offered is not None:
+        for slot, inventory in enumerate(state.inventories):
+            if inventory is not None and slot not in static and slot not in offered:
+                found[slot] = Code.NOT_OFFERED
+    if not found:
+        return Reason(Code.NO_NODES)
+    lacks = _lacks(state, request)
+    suited = lacks.suited()
+    slots = [slot for slot in found if suited[slot]] or list(found)
+    code = _most_telling(Counter(found[slot] for slot in slots))
+    own = [slot for slot in slots if found[slot] is code and slot not in static]
+    return Reason(code, lacks.numbers(own), dict(sorted(Counter(found.values()).items())))
+
+
+def _most_telling(counts: Mapping[Code, int]) -> Code:
+    order = list(Code)
+    passing = [code for code in counts if code in CAPACITY]
+    return min(passing or counts, key=lambda code: (-counts[code], order.index(code)))
+
+
+def _lacks(state: ClusterState, request: Request) -> _Lacks:
+    ask = state.ask(request)
+    nodes, buffers, end = state.arrays, state.scratch, len(state.inventories)
+    diagnose.unsuited(nodes, ask, buffers, end)
+    diagnose.short_of_resources(nodes, ask, buffers, end)
+    state.policy.judge(nodes, ask, buffers, 0, end)
+    diagnose.short_of_devices(nodes, ask, buffers, end)
+    diagnose.best_share(nodes, ask, buffers, end)
+    return _Lacks(state, request, ask, buffers.codes[:end].copy(), buffers.numbers[:end].copy())
+
+
+class _Lacks:
+    """What the kernels found for one request: per slot a code of `kernels.diagnose` and a number."""
+
+    def __init__(
+        self,
+        state: ClusterState,
+        request: Request,
+        ask: Ask,
+        codes: NDArray[np.int64],
+        numbers: NDArray[np.int64],
+    ) -> None:
+        self.codes = codes
+        self._numbers = numbers
+        self._state = state
+        self._request = request
+        self._ask = ask
+
+    def code(self, found: int) -> Code | None:
+        """The reason behind a kernel's code, None where the request fits."""
+        if found == diagnose.FITS:
+            return None
+        if found >= diagnose.FIRST_COLUMN:
+            column = int(self._ask.columns[found - diagnose.FIRST_COLUMN])
+            return _COLUMN_CODES.get(column, Code.INSUFFICIENT_RESOURCE)
+        if found == diagnose.HAS_NONE:
+            if self._request.demand is Demand.WHOLE:
+                return Code.INSUFFICIENT_WHOLE_GPUS
+            by_fraction = self._request.share_milli > 0
+            return Code.INSUFFICIENT_GPU_SHARE if by_fraction else Code.INSUFFICIENT_GPU_MEMORY
+        return _DEVICE_CODES[found]
+
+    def suited(self) -> NDArray[np.bool_]:
+        """bool[slots]: nodes that have the kinds of things asked for at all."""
+        nodes, end = self._state.arrays, len(self.codes)
+        extended = self._ask.columns[self._ask.columns >= layout.FIRST_EXTENDED]
+        suited: NDArray[np.bool_] = (nodes.total[:end, extended] > 0).all(axis=1)
+        return suited & nodes.accelerated[:end] if self._request.demand is Demand.SHARE else suited
+
+    def numbers(self, slots: list[int]) -> dict[str, int | str]:
+        """Need and best of the commonest lack among these slots, which share one code."""
+        if not slots:
+            return {}
+        common = Counter(int(self.codes[slot]) for slot in slots)
+        found = min(common, key=lambda code: (-common[code], code))
+        most = max(int(self._numbers[slot]) for slot in slots if self.codes[slot] == found)
+        return self._words(found, most)
+
+    def _words(self, found: int, most: int) -> dict[str, int | str]:
+        request = self._request
+        if found >= diagnose.FIRST_COLUMN:
+            return self._column_words(found - diagnose.FIRST_COLUMN, most)
+        if request.demand is Demand.WHOLE:
+            return {"resource": request.device_resource, "need": request.device_count, "free": most}
+        if found == diagnose.TOO_FEW_DEVICES:
+            return {"need": request.device_count, "have": most}
+        if found == diagnose.UNKNOWN_MEMORY:
+            return {"need_mib": request.share_memory_mib}
+        if found in (diagnose.VIRTUAL_SHARE, diagnose.NO_SHARES):
+            return {}
+        if request.share_milli > 0:
+            words = {"need_milli": request.share_milli, "best_milli": most}
+        else:
+            words = {"need_mib": request.share_memory_mib, "most_free_mib": most}
+        return {**words, "devices": request.device_count}
+
+    def _column_words(self, k: int, most: int) -> dict[str, int | str]:
+        column, amount = int(self._ask.columns[k]), int(self._ask.amounts[k])
+        if column in _COLUMN_WORDS:
+            need, free = _COLUMN_WORDS[column]
+            return {need: amount, free: most}
+        name = next(name for name, at in self._state.columns.items() if at == column)
+        return {"resource": name, "need": amount, "free": most}

@@ -1,0 +1,165 @@
+"""Uninstalling on a cluster on paper: the order, what is touched and what is not, and doing it twice."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from extender_api import uninstall as module
+from extender_api.cluster.answer import Answer
+from extender_api.doctor import shipped
+from extender_api.settings import Settings
+from extender_api.uninstall import UninstallError, UninstallReport, uninstall
+from tests.doctor.paper_cluster import PaperCluster, installed, pod
+
+OURS = {"name": "tangram.scheduler/queued"}
+POLICY = f"{shipped.COLLECTIONS['MutatingAdmissionPolicy']}/{shipped.GATE}"
+BINDING = f"{shipped.COLLECTIONS['MutatingAdmissionPolicyBinding']}/{shipped.GATE}"
+
+
+@pytest.fixture(autouse=True)
+def _without_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "PASS_EVERY_S", 0.0)
+
+
+async def run(cluster: PaperCluster, **options: Any) -> tuple[UninstallReport, str]:
+    client: Any = cluster
+    said: list[str] = []
+    report = await uninstall(client, Settings(), say=said.append, **{"dry_run": False, **options})
+    return report, "\n".join(said)
+
+
+def busy() -> PaperCluster:
+    cluster = installed()
+    cluster.add_pods(
+        pod("whole", schedulingGates=[OURS]),
+        pod("share", schedulingGates=[OURS], annotations={"kai.scheduler/gpu-fraction": "0.5"}),
+        pod("held", schedulingGates=[{"name": "other/gate"}, OURS]),
+        pod("released", annotations={"gpu-memory": "2000"}),
+        pod("running", nodeName="n1", phase="Running", annotations={"gpu-fraction": "0.5"}),
+        pod("done", nodeName="n1", phase="Succeeded"),
+        pod("foreign", schedulerName="default-scheduler"),
+    )
+    return cluster
+
+
+async def test_policy_goes_before_the_gates_and_running_pods_are_not_touched() -> None:
+    cluster = busy()
+
+    report, said = await run(cluster)
+
+    assert cluster.writes[:2] == [("DELETE", BINDING), ("DELETE", POLICY)]
+    patched = {path.rpartition("/")[2] for method, path in cluster.writes[2:] if method == "PATCH"}
+    assert patched == {"whole", "share", "held"}
+    assert cluster.pods["held"]["spec"]["schedulingGates"] == [{"name": "other/gate"}]
+    assert report.ungated == 3
+    assert report.complete
+    assert report.plan.shares == ("default/released", "default/share")
+    assert report.plan.running == 1
+    assert "default/share" in said
+    assert "kubectl delete -k" in said
+    assert {document["kind"] for document in cluster.objects.values() if "kind" in document} >= {
+        "ValidatingAdmissionPolicy",
+        "ClusterRole",
+        "Namespace",
+    }
+
+
+async def test_a_dry_run_changes_nothing() -> None:
+    cluster = busy()
+
+    report, said = await run(cluster, dry_run=True)
+
+    assert not cluster.writes
+    assert len(report.plan.gated) == 3
+    assert "would remove the gate of 3 pods: default/held, default/share, default/whole" in said
+
+
+async def test_it_may_be_repeated() -> None:
+    cluster = busy()
+    await run(cluster)
+
+    report, said = await run(cluster)
+
+    assert report.ungated == 0
+    assert report.complete
+    assert f"MutatingAdmissionPolicy {shipped.GATE} is not there" in said
+
+
+async def test_pods_gated_while_the_policy_goes_are_found() -> None:
+    class Slow(PaperCluster):
+        """Adds a gated pod after the first gates were removed, as an API server does that has not seen the news."""
+
+        async def patch(self, path: str, body: Any, kind: Any) -> Answer:
+            if "late" not in self.pods:
+                self.add_pods(pod("late", schedulingGates=[OURS]))
+            return await super().patch(path, body, kind)
+
+    cluster = Slow()
+    cluster.add_pods(pod("early", schedulingGates=[OURS]))
+
+    report, _ = await run(cluster)
+
+    assert report.ungated == 2
+    assert not cluster.pods["late"]["spec"]["schedulingGates"]
+
+
+async def test_a_pod_that_keeps_its_gate_is_reported() -> None:
+    cluster = busy()
+    cluster.refuse["PATCH", "/api/v1/namespaces/default/pods/whole"] = 403
+
+    report, said = await run(cluster, everything=True)
+
+    assert report.stuck == (("default/whole", "403: denied by a policy"),)
+    assert not report.complete
+    assert not report.removed
+    assert report.ungated == 2
+    assert "not complete" in said
+
+
+async def test_a_pod_that_is_gone_is_no_trouble() -> None:
+    cluster = busy()
+    cluster.refuse["PATCH", "/api/v1/namespaces/default/pods/whole"] = 404
+
+    report, _ = await run(cluster)
+
+    assert report.complete
+
+
+async def test_nothing_is_done_where_a_later_step_would_be_refused() -> None:
+    cluster = busy()
+    cluster.denied = {("patch", "pods")}
+
+    with pytest.raises(UninstallError, match="nothing was done: not allowed to patch pods"):
+        await run(cluster)
+
+    assert not cluster.writes
+
+
+async def test_a_policy_that_cannot_be_deleted_stops_before_the_gates() -> None:
+    cluster = busy()
+    cluster.refuse["DELETE", POLICY] = 500
+
+    with pytest.raises(UninstallError, match="could not be deleted"):
+        await run(cluster)
+
+    assert not [path for method, path in cluster.writes if method == "PATCH"]
+
+
+async def test_everything_goes_once_nobody_waits() -> None:
+    cluster = busy()
+
+    report, said = await run(cluster, everything=True)
+    assert not report.removed
+    assert "repeat the command when they are gone" in said
+
+    for name in ("whole", "share", "held", "released"):
+        del cluster.pods[name]
+    report, _ = await run(cluster, everything=True)
+
+    assert report.removed
+    left = {document.get("kind", "a list") for document in cluster.objects.values()}
+    assert left <= {"a list"}, "what stands in the namespace goes with it"
+    deleted = [path for method, path in cluster.writes if method == "DELETE"]
+    assert deleted[-1] == "/api/v1/namespaces/tangram-system"

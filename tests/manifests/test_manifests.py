@@ -1,0 +1,321 @@
+"""The shipped files agree with each other and with the code: names, ports, paths, words and rights."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+import yaml
+
+from extender_api import __version__, extender_routes, settings_sources
+from extender_api.settings import Settings, parse_address
+from tests.controlplane.build import KUBERNETES_VERSION
+from topology import vocabulary
+
+MANIFESTS = Path(__file__).resolve().parents[2] / "manifests"
+MODES = ["base", "advise"]
+NAMESPACES = {"base": "tangram-system", "advise": "tangram-advise"}
+LEASES = {"base": "tangram", "advise": "tangram-advise"}
+
+Document = dict[str, Any]
+
+
+def documents(path: Path) -> list[Document]:
+    return [document for document in yaml.safe_load_all(path.read_text("utf-8")) if document]
+
+
+def kustomization(mode: str) -> Document:
+    (document,) = documents(MANIFESTS / mode / "kustomization.yaml")
+    return document
+
+
+def objects(mode: str) -> list[Document]:
+    return [document for file in kustomization(mode)["resources"] for document in documents(MANIFESTS / mode / file)]
+
+
+def one(mode: str, kind: str, name: str | None = None) -> Document:
+    (found,) = (
+        document
+        for document in objects(mode)
+        if document["kind"] == kind and name in (None, document["metadata"]["name"])
+    )
+    return found
+
+
+def settings(mode: str) -> Settings:
+    return settings_sources.load(MANIFESTS / mode / "config" / "tangram.yaml")
+
+
+def scheduler(mode: str) -> Document:
+    (document,) = documents(MANIFESTS / mode / "config" / "scheduler.yaml")
+    return document
+
+
+def pod_spec(mode: str) -> Document:
+    spec: Document = one(mode, "Deployment")["spec"]["template"]["spec"]
+    return spec
+
+
+def container(mode: str, name: str) -> Document:
+    (found,) = (entry for entry in pod_spec(mode)["containers"] if entry["name"] == name)
+    return found
+
+
+def texts(value: Any) -> Iterator[str]:
+    """All texts in a document."""
+    if isinstance(value, dict):
+        for inner in value.values():
+            yield from texts(inner)
+    elif isinstance(value, list):
+        for inner in value:
+            yield from texts(inner)
+    elif isinstance(value, str):
+        yield value
+
+
+# -- kustomizations --------------------------------------------------------------------------------------------------
+def test_every_file_is_used() -> None:
+    used = set()
+    for path in MANIFESTS.rglob("kustomization.yaml"):
+        (document,) = documents(path)
+        used.add(path)
+        names = [
+            *document["resources"],
+            *(file for generator in document.get("configMapGenerator", ()) for file in generator["files"]),
+            *(patch["path"] for patch in document.get("patches", ())),
+        ]
+        used |= {(path.parent / name).resolve() for name in names}
+
+    files = {path for path in MANIFESTS.rglob("*") if path.is_file()}
+    assert files == {path for path in used if path.is_file()}
+    assert all(path.exists() for path in used)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_everything_is_in_its_namespace(mode: str) -> None:
+    cluster_wide = {"Namespace", "ClusterRole", "ClusterRoleBinding"} | {
+        kind for kind in (document["kind"] for document in objects(mode)) if "AdmissionPolicy" in kind
+    }
+    for document in objects(mode):
+        namespace = document["metadata"].get("namespace")
+        if document["kind"] in cluster_wide:
+            assert namespace is None
+        elif document["metadata"]["name"].endswith("authentication-reader"):
+            assert namespace == "kube-system"
+        else:
+            assert namespace == NAMESPACES[mode]
+    assert one(mode, "Namespace")["metadata"]["name"] == NAMESPACES[mode]
+    assert [entry["namespace"] for entry in kustomization(mode)["configMapGenerator"]] == [NAMESPACES[mode]]
+
+
+def test_the_two_installations_do_not_meet() -> None:
+    def keys(mode: str) -> set[tuple[str, str, str]]:
+        return {
+            (document["kind"], document["metadata"].get("namespace", ""), document["metadata"]["name"])
+            for document in objects(mode)
+        }
+
+    assert not keys("base") & keys("advise")
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_images_are_those_of_this_version(mode: str) -> None:
+    tags = {image["name"]: image["newTag"] for image in kustomization(mode)["images"]}
+    assert tags == {"tangram": __version__, "registry.k8s.io/kube-scheduler": KUBERNETES_VERSION}
+    spec = pod_spec(mode)
+    assert {entry["image"] for entry in [*spec["containers"], *spec["initContainers"]]} == set(tags)
+
+
+# -- the pair of processes -------------------------------------------------------------------------------------------
+@pytest.mark.parametrize("mode", MODES)
+def test_kube_scheduler_calls_where_tangram_listens(mode: str) -> None:
+    address = parse_address(settings(mode).extender.address)
+    assert settings(mode).extender == Settings().extender
+    path = extender_routes.PLAN if mode == "base" else extender_routes.ADVISE
+    for entry in scheduler(mode)["extenders"]:
+        url = urlsplit(entry["urlPrefix"])
+        assert (url.scheme, url.hostname, url.port, url.path) == ("http", address.host, address.port, path)
+        assert entry["nodeCacheCapable"] is True
+        assert entry["ignorable"] is False
+        for key, verb in entry.items():
+            if key.endswith("Verb"):
+                assert key == f"{verb}Verb"
+
+
+def test_the_base_has_an_entry_for_decisions_and_one_for_binds() -> None:
+    decide, bind = scheduler("base")["extenders"]
+    assert (decide["filterVerb"], decide["prioritizeVerb"], decide["httpTimeout"]) == ("filter", "prioritize", "3s")
+    assert (bind["bindVerb"], bind["httpTimeout"]) == ("bind", "120s")
+    assert not {"bindVerb", "preemptVerb"} & set(decide)
+    assert not {"filterVerb", "prioritizeVerb", "preemptVerb", "weight"} & set(bind)
+    (profile,) = scheduler("base")["profiles"]
+    assert profile["schedulerName"] == settings("base").scheduler_name == vocabulary.DEFAULT_SCHEDULER_NAME
+    assert profile["plugins"]["postFilter"]["disabled"] == [{"name": "DefaultPreemption"}]
+
+
+def test_preempt_is_there_for_whoever_takes_the_comment_away() -> None:
+    text = (MANIFESTS / "base" / "config" / "scheduler.yaml").read_text("utf-8")
+    decide = yaml.safe_load(text.replace("# preemptVerb:", "preemptVerb:"))["extenders"][0]
+    assert decide["preemptVerb"] == "preempt"
+
+
+def test_advise_mode_binds_nothing_and_plans_nobody() -> None:
+    (entry,) = scheduler("advise")["extenders"]
+    assert set(entry) & {"filterVerb", "prioritizeVerb", "preemptVerb", "bindVerb"} == {"filterVerb", "prioritizeVerb"}
+    names = {profile["schedulerName"] for profile in scheduler("advise")["profiles"]}
+    assert names == {"tangram-advise"}
+    assert settings("advise").scheduler_name not in {*names, vocabulary.DEFAULT_SCHEDULER_NAME, "default-scheduler"}
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_all_speak_of_one_lease(mode: str) -> None:
+    place = (NAMESPACES[mode], LEASES[mode])
+    election = scheduler(mode)["leaderElection"]
+    assert election["leaderElect"] is True
+    assert (election["resourceNamespace"], election["resourceName"]) == place
+    lease = settings(mode).lease
+    assert (lease.mode, lease.namespace, lease.name) == ("follow", *place)
+    for document in objects(mode):
+        for rule in document.get("rules", ()):
+            if "leases" in rule["resources"]:
+                assert document["metadata"]["namespace"] == place[0]
+                assert rule["verbs"] == ["create"] or rule["resourceNames"] == [place[1]]
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_ports_and_probes(mode: str) -> None:
+    tangram, kube_scheduler = container(mode, "tangram"), container(mode, "kube-scheduler")
+    ops = parse_address(settings(mode).ops.address)
+    assert ops.host == "0.0.0.0"
+    assert tangram["ports"] == [{"name": "ops", "containerPort": ops.port}]
+    assert one(mode, "Service")["spec"]["ports"] == [{"name": "ops", "port": ops.port, "targetPort": "ops"}]
+    assert ops.port == parse_address(Settings().ops.address).port
+    probes = [tangram[f"{kind}Probe"]["httpGet"] for kind in ("startup", "liveness", "readiness")]
+    assert probes == [{"path": path, "port": "ops"} for path in ("/healthz", "/healthz", "/readyz")]
+    assert {kube_scheduler[f"{kind}Probe"]["httpGet"]["scheme"] for kind in ("liveness", "readiness")} == {"HTTPS"}
+    assert [port["name"] for port in kube_scheduler["ports"]] == ["scheduler"]
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_files_are_mounted_where_they_are_read(mode: str) -> None:
+    (generator,) = kustomization(mode)["configMapGenerator"]
+    (volume,) = (volume for volume in pod_spec(mode)["volumes"] if volume["name"] == "config")
+    assert volume["configMap"]["name"] == generator["name"]
+    for name, file in (("tangram", "tangram.yaml"), ("kube-scheduler", "scheduler.yaml")):
+        assert f"config/{file}" in generator["files"]
+        (mount,) = (mount for mount in container(mode, name)["volumeMounts"] if mount["name"] == "config")
+        assert f"--config={mount['mountPath']}/{file}" in container(mode, name)["args"]
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_nothing_can_be_written_but_the_kernels(mode: str) -> None:
+    spec = pod_spec(mode)
+    assert spec["securityContext"]["runAsNonRoot"] is True
+    for entry in [*spec["initContainers"], *spec["containers"]]:
+        assert entry["securityContext"] == {
+            "allowPrivilegeEscalation": False,
+            "readOnlyRootFilesystem": True,
+            "capabilities": {"drop": ["ALL"]},
+        }
+        assert {"cpu", "memory"} <= set(entry["resources"]["requests"])
+        assert "memory" in entry["resources"]["limits"]
+    emptied = {volume["name"] for volume in spec["volumes"] if "emptyDir" in volume}
+    assert {mount["name"] for mount in container(mode, "tangram")["volumeMounts"]} == {"config", *emptied}
+
+
+def test_two_replicas_apart_and_one_always_there() -> None:
+    deployment = one("base", "Deployment")["spec"]
+    labels = deployment["template"]["metadata"]["labels"].items()
+    assert deployment["replicas"] == 2
+    (term,) = pod_spec("base")["affinity"]["podAntiAffinity"]["preferredDuringSchedulingIgnoredDuringExecution"]
+    selectors = [
+        deployment["selector"]["matchLabels"],
+        term["podAffinityTerm"]["labelSelector"]["matchLabels"],
+        one("base", "PodDisruptionBudget")["spec"]["selector"]["matchLabels"],
+        one("base", "Service")["spec"]["selector"],
+    ]
+    assert all(selector and selector.items() <= labels for selector in selectors)
+    assert one("base", "PodDisruptionBudget")["spec"]["maxUnavailable"] == 1
+
+
+# -- rights ------------------------------------------------------------------------------------------------------------
+def test_tangram_may_do_just_this() -> None:
+    granted = {
+        (verb, group, resource)
+        for kind in ("ClusterRole", "Role")
+        for rule in one("base", kind, "tangram")["rules"]
+        for verb in rule["verbs"]
+        for group in rule["apiGroups"]
+        for resource in rule["resources"]
+    }
+    reads = {("list", "", kind) for kind in ("nodes", "namespaces", "pods")}
+    reads |= {("watch", "", kind) for kind in ("nodes", "namespaces", "pods")}
+    reads |= {(verb, "coordination.k8s.io", "leases") for verb in ("get", "list", "watch")}
+    writes = {
+        ("patch", "", "pods"),
+        ("patch", "", "pods/status"),
+        ("create", "", "pods/binding"),
+        ("create", "events.k8s.io", "events"),
+    }
+    assert granted == reads | writes | {("get", "", "pods")}
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_no_role_is_wide_open(mode: str) -> None:
+    for document in objects(mode):
+        for rule in document.get("rules", ()):
+            assert "*" not in [*rule["apiGroups"], *rule["resources"], *rule["verbs"]]
+            assert not {"secrets", "configmaps"} & set(rule["resources"])
+        for subject in document.get("subjects", ()):
+            assert subject == {"kind": "ServiceAccount", "name": "tangram", "namespace": NAMESPACES[mode]}
+    assert pod_spec(mode)["serviceAccountName"] == one(mode, "ServiceAccount")["metadata"]["name"] == "tangram"
+
+
+def test_advise_mode_only_reads() -> None:
+    verbs = {verb for rule in one("advise", "ClusterRole")["rules"] for verb in rule["verbs"]}
+    assert verbs == {"list", "watch"}
+
+
+# -- policies ----------------------------------------------------------------------------------------------------------
+def test_the_gate_policy_uses_the_words_of_the_code() -> None:
+    policy = one("base", "MutatingAdmissionPolicy")["spec"]
+    whole = "\n".join(texts(policy))
+    quoted = set(re.findall(r"'([a-z.]+(?:/[a-z-]+)|gpu-[a-z-]+)'", whole))
+    spellings = {*vocabulary.GPU_FRACTION.spellings, *vocabulary.GPU_MEMORY.spellings}
+    container_words = set(vocabulary.GPU_FRACTION_CONTAINER.spellings)
+    assert quoted == {vocabulary.GATE, vocabulary.GPU_UUIDS, *spellings, *container_words}
+    (sharing,) = (entry["expression"] for entry in policy["variables"] if entry["name"] == "sharing")
+    assert set(re.findall(r"'([^']+)'", sharing)) == spellings
+    assert f"name: '{vocabulary.VISIBLE_DEVICES_ENV}'" in whole
+    assert f"metadata.annotations['{vocabulary.GPU_UUIDS}']" in whole
+    assert f"== '{vocabulary.DEFAULT_SCHEDULER_NAME}'" in policy["matchConditions"][0]["expression"]
+    assert policy["failurePolicy"] == "Fail"
+
+
+def test_the_protection_policy_names_both_annotations_everywhere() -> None:
+    policy = one("base", "ValidatingAdmissionPolicy")["spec"]
+    assert len(policy["validations"]) == 2
+    for validation in policy["validations"]:
+        for text in (validation["expression"], validation["message"]):
+            assert vocabulary.ALLOCATION in text
+            assert vocabulary.GPU_UUIDS in text
+    (rule,) = policy["matchConstraints"]["resourceRules"]
+    assert "pods/status" in rule["resources"], "annotations can be changed there too"
+    assert not {"pods/binding", "bindings", "*", "pods/*"} & set(rule["resources"])
+
+
+@pytest.mark.parametrize("kind", ["MutatingAdmissionPolicy", "ValidatingAdmissionPolicy"])
+def test_bindings_name_their_policy(kind: str) -> None:
+    assert one("base", f"{kind}Binding")["spec"]["policyName"] == one("base", kind)["metadata"]["name"]
+
+
+def test_the_provider_overlay_still_gates_what_the_base_gates() -> None:
+    first, second = yaml.safe_load((MANIFESTS / "overlays" / "provider" / "offloaded.yaml").read_text("utf-8"))
+    condition = one("base", "MutatingAdmissionPolicy")["spec"]["matchConditions"][0]
+    assert first["path"] == "/spec/matchConditions/0/expression"
+    assert first["value"].startswith(condition["expression"])
+    assert f"schedulerName: '{vocabulary.DEFAULT_SCHEDULER_NAME}'" in "".join(texts(second))
