@@ -27,11 +27,11 @@ from extender_api.demo.wiring import webhooks
 from extender_api.listeners import Listener
 from extender_api.service import Service
 from extender_api.settings import Address
-from scheduler import kernels
 from scheduler.allocation import Allocation, DeviceShare, to_annotation
 from scheduler.cluster import Cluster
 from scheduler.engine import Engine, EngineSettings
 from scheduler.instruction import BindOrder, Instruction, Release
+from scheduler.kernels.warm import warm
 from scheduler.pod import PodFacts
 from scheduler.policy import PlacementPolicy
 from topology import vocabulary
@@ -108,7 +108,7 @@ def _facts(name: str, uid: str, **options: Any) -> PodFacts:
 
 async def serve_tangram(nodes: int, pods: int) -> None:
     """The real service on a cluster of `nodes`, with `pods` pods planned and released."""
-    kernels.warm()
+    await asyncio.to_thread(warm)
     world = World(nodes)
     planning = asyncio.create_task(world.service.run())
     planned = [world.create(f"planned-{number:05d}", fraction="0.1") for number in range(pods)]

@@ -11,11 +11,13 @@ import time
 from collections.abc import Iterator
 from typing import Final
 
-from extender_api import metrics
-from extender_api.actuator import ActuatorSettings, KubeActuator
+from extender_api import gauges, metrics
 from extender_api.cluster.client import ClientSettings, ClusterClient
+from extender_api.cluster.kube_actuator import KubeActuator
+from extender_api.cluster.lanes import LaneSettings
 from extender_api.cluster.lease import LeaseFollower, LeaseSettings
 from extender_api.cluster.node import NamespaceFacts
+from extender_api.cluster.notices import NoticeSettings
 from extender_api.cluster.sources import Sources
 from extender_api.extender_routes import extender_app
 from extender_api.listeners import Listener
@@ -47,9 +49,7 @@ def inventory_settings(settings: Settings) -> InventorySettings:
 
 def new_engine(settings: Settings) -> Engine:
     """An engine with an empty cluster."""
-    policy = PlacementPolicy.from_names(
-        cpu=settings.placement.cpu, gpu=settings.placement.gpu, device=settings.placement.device
-    )
+    policy = PlacementPolicy.from_names(**settings.placement.model_dump())
     cluster = Cluster(inventory=inventory_settings(settings), policy=policy)
     return Engine(
         cluster,
@@ -81,7 +81,13 @@ class App:
         settings = self._settings
         async with contextlib.AsyncExitStack() as stack:
             client = await stack.enter_async_context(await ClusterClient.connect(_client_settings(settings)))
-            actuator = KubeActuator(client, _actuator_settings(settings), self._on_result)
+            actuator = KubeActuator(
+                client,
+                on_result=self._on_result,
+                now_ms=wall_clock_ms,
+                lanes=LaneSettings(workers=settings.limits.write_concurrency),
+                notices=NoticeSettings(per_second=settings.limits.events_per_second),
+            )
             self._service = service = Service(self._engine, actuator, unready=self._unready)
             extender, ops = self._listeners(service)
             extender.open()
@@ -178,19 +184,13 @@ class App:
     async def _follow_gauges(self) -> None:
         while True:
             await asyncio.sleep(GAUGES_EVERY_S)
-            metrics.ledger_differences.set(len(self._engine.adoption.differences))
             if self._sources is not None:
-                for kind, reflector in self._sources.reflectors.items():
-                    metrics.watch_lag_seconds.labels(kind).set(reflector.stats.lag_s(time.monotonic()))
+                gauges.update(self._engine, self._sources)
 
 
 def _client_settings(settings: Settings) -> ClientSettings:
     kubeconfig = None if settings.kubeconfig is None else str(settings.kubeconfig)
     return ClientSettings(kubeconfig=kubeconfig, context=settings.context, max_writes=settings.limits.write_concurrency)
-
-
-def _actuator_settings(settings: Settings) -> ActuatorSettings:
-    return ActuatorSettings(events_per_second=settings.limits.events_per_second)
 
 
 def _lease_settings(settings: Settings) -> LeaseSettings:

@@ -6,6 +6,7 @@ Rules: one INFO line for each decision about a pod, none for a node; fields go i
 
 from __future__ import annotations
 
+import contextlib
 import json
 import logging
 import queue
@@ -52,7 +53,7 @@ class PlainFormatter(logging.Formatter):
 class _DroppingHandler(QueueHandler):
     """Hands records to the writing thread as they are; when the queue is full they are dropped and counted."""
 
-    def __init__(self, records: queue.Queue[logging.LogRecord]) -> None:
+    def __init__(self, records: queue.Queue[logging.LogRecord | None]) -> None:
         super().__init__(records)
         self.dropped = 0
 
@@ -79,9 +80,15 @@ class _DroppingHandler(QueueHandler):
 
 
 class _Writer(QueueListener):
+    """The writing thread."""
+
+    def __init__(self, records: queue.Queue[logging.LogRecord | None], writer: logging.Handler) -> None:
+        super().__init__(records, writer)
+        self._records = records
+
     def enqueue_sentinel(self) -> None:
         """Asks the thread to end; a full queue is given time to empty."""
-        self.queue.put(None, timeout=END_S)
+        self._records.put(None, timeout=END_S)
 
 
 def configure(
@@ -92,7 +99,7 @@ def configure(
     """Sends all logging of the process to `stream` (standard error). Call the result at the end: it writes the rest."""
     writer = logging.StreamHandler(stream or sys.stderr)
     writer.setFormatter(JsonFormatter() if form == "json" else PlainFormatter())
-    records: queue.Queue[logging.LogRecord] = queue.Queue(QUEUE_LENGTH)
+    records: queue.Queue[logging.LogRecord | None] = queue.Queue(QUEUE_LENGTH)
     handler = _DroppingHandler(records)
     listener = _Writer(records, writer)
     root = logging.getLogger()
@@ -108,8 +115,8 @@ def configure(
         root.handlers[:] = handlers
         for logger, level_before in levels.items():
             logger.setLevel(level_before)
-        listener.stop()
-        writer.flush()
+        with contextlib.suppress(queue.Full):  # the output is stuck: what is left cannot be written
+            listener.stop()
 
     return stop
 

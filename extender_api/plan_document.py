@@ -154,11 +154,10 @@ def _policy(options: Mapping[str, Any], problems: list[str]) -> PlacementPolicy:
         return PlacementPolicy()
     unknown = sorted(set(asked) - {"cpu", "gpu", "device"})
     problems += [f"options.placement.{name} is unknown: cpu, gpu and device are read" for name in unknown]
-    names = {key: str(asked.get(key, "binpack")) for key in ("cpu", "gpu", "device")}
     try:
-        return PlacementPolicy.from_names(**names)
+        return PlacementPolicy.from_names(**{key: str(name) for key, name in asked.items() if key not in unknown})
     except ValueError as err:
-        problems.append(f"options.placement: {err}")
+        problems.append(f"options.{err}")
         return PlacementPolicy()
 
 

@@ -166,7 +166,10 @@ class Service:
 
     def filter(self, pod: PodFacts, offered: Sequence[str]) -> FilterVerdict:
         verdict = self.engine.filter(pod, offered, self._clock())
-        if not verdict.nodes:
+        if verdict.nodes:
+            metrics.count_decision("passed")
+        else:
+            metrics.count_decision("refused", next(iter(verdict.refused.values()), ""))
             self._wake.set()  # the pod waits again, and may have to be told why
         return verdict
 

@@ -49,8 +49,8 @@ PHRASES: Final[Mapping[Code, str]] = MappingProxyType(
     }
 )
 
-_MEASURES: Final = {"need": "needs", "best": "most free"}
-"""How the first word of a number's name is said."""
+_MEASURES: Final = {"need": "needs", "best": "most free", "free": "most free", "have": "at most"}
+"""How the first word of a number's name is said; most are said as they are."""
 _MIB_BYTES: Final = 1 << 20
 _UNITS: Final = frozenset({"mib", "bytes", "milli"})
 """The last word of a number's name, where it is a unit."""
@@ -94,13 +94,17 @@ def reason_document(reason: Reason) -> dict[str, Any]:
 
 
 def _numbers(reason: Reason) -> str:
-    said = ", ".join(_number(name, value, reason.code) for name, value in reason.numbers.items())
+    said = ", ".join(_number(name, value, reason.code) for name, value in reason.numbers.items() if name != "resource")
+    resource = reason.numbers.get("resource")
+    said = f"{resource}: {said}" if resource and said else said or str(resource or "")
     return f" ({said})" if said else ""
 
 
 def _number(name: str, value: int | str, code: Code) -> str:
     if isinstance(value, str):
-        return value if name == "resource" else f"{name.replace('_', ' ')} {value}"
+        return f"{name.replace('_', ' ')} {value}"
+    if name == "devices":
+        return f"on {value} devices"
     first, last = name.partition("_")[0], name.rpartition("_")[2]
     words = name.removesuffix(f"_{last}") if last in _UNITS else name
     return f"{_MEASURES.get(first) or words.replace('_', ' ')} {_amount(first, last, value, code)}"

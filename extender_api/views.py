@@ -68,7 +68,7 @@ def _counted(engine: Engine, slot: int, inventory: NodeInventory) -> dict[str, d
     state = engine.cluster.state
     found = {}
     for resource, total in inventory.facts.allocatable.items():
-        column = state.column_of.get(resource)
+        column = state.columns.get(resource)
         if column is not None and "/" in resource:
             found[resource] = {"allocatable": total, "free": int(state.arrays.free[slot, column])}
     return found

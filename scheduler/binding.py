@@ -23,9 +23,7 @@ class Binding:
         """What to write, or why not to bind. Asked again for the same pod and node it answers the same."""
         record = self._roster.records.get(uid)
         if record is None:
-            return BindRefusal(
-                f"pod {namespace}/{name} with uid {uid} is not known (deleted, or not seen yet)"
-            )
+            return BindRefusal(f"pod {namespace}/{name} with uid {uid} is not known (deleted, or not seen yet)")
         entry = self._cluster.ledger.entries.get(uid)
         if entry is not None and entry.node != node:
             return BindRefusal(f"planned on {entry.node}, not on {node}")
@@ -34,7 +32,7 @@ class Binding:
             return BindRefusal("the pod is being deleted")
         if record.request is None:
             return BindRefusal(str(record.problem))
-        if entry is None or not (entry.bound or self._cluster.sound(entry)):
+        if entry is None or not (entry.bound or self._cluster.ledger.sound(entry.uid)):
             refusal = self._book(record, node, now_ms)
             if refusal is not None:
                 return refusal

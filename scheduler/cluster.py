@@ -40,6 +40,8 @@ class Cluster:
         self.eligibility = Eligibility()
         self.neighbours = Neighbours()
         self.growth = 0
+        self._stranded: dict[str, dict[str, PodFacts]] = {}
+        """Pods by the name of a node that is not known (yet, or any more), so that no rule forgets them."""
 
     # -- nodes and namespaces ----------------------------------------------------------------------------------
 
@@ -62,6 +64,8 @@ class Cluster:
         self.eligibility.set_node(slot, facts)
         self.neighbours.set_node(slot, facts.labels)
         self.ledger.set_node(facts.name)
+        for pod in self._stranded.pop(facts.name, {}).values():
+            self.neighbours.add(pod, slot)
         self.growth += 1
         return True
 
@@ -72,7 +76,9 @@ class Cluster:
             return
         self.ledger.remove_node(name)
         self.eligibility.clear_node(slot)
-        self.neighbours.clear_node(slot)
+        stranded = self.neighbours.clear_node(slot)
+        if stranded:
+            self._stranded[name] = {pod.uid: pod for pod in stranded}
         self.state.remove_node(name)
         self.growth += 1
 
@@ -99,23 +105,23 @@ class Cluster:
         """Gives back what a pod had booked or held."""
         entry = self.ledger.release(uid)
         if entry is not None:
-            self.neighbours.remove(uid)
+            self._unsettle(uid, entry.node)
             self.growth += 1
         return entry
 
     def _settle(self, pod: PodFacts, node: str) -> None:
         slot = self.state.slot_of.get(node)
-        self.neighbours.remove(pod.uid)
-        if slot is not None:
+        if slot is None:
+            self.neighbours.remove(pod.uid)
+            self._stranded.setdefault(node, {})[pod.uid] = pod
+        else:
             self.neighbours.add(pod, slot)
 
-    def sound(self, entry: Entry) -> bool:
-        """Whether the entry's node still bears it: nothing came from outside that makes it over-used."""
-        slot = self.state.slot_of.get(entry.node)
-        if slot is None or entry.missing_devices:
-            return False
-        asked = self.state.vector(entry.request) > 0
-        return bool((self.state.arrays.free[slot][asked] >= 0).all())
+    def _unsettle(self, uid: str, node: str) -> None:
+        self.neighbours.remove(uid)
+        stranded = self._stranded.get(node)
+        if stranded is not None and stranded.pop(uid, None) is not None and not stranded:
+            del self._stranded[node]
 
     # -- who may go where --------------------------------------------------------------------------------------
 

@@ -23,9 +23,9 @@ _COLUMN_CODES: Final = {
     layout.PODS: Code.TOO_MANY_PODS,
 }
 _COLUMN_WORDS: Final = {
-    layout.CPU: ("need_cpu_milli", "free_cpu_milli"),
-    layout.MEMORY: ("need_bytes", "free_bytes"),
-    layout.EPHEMERAL: ("need_bytes", "free_bytes"),
+    layout.CPU: ("need_milli", "best_milli"),
+    layout.MEMORY: ("need_bytes", "best_bytes"),
+    layout.EPHEMERAL: ("need_bytes", "best_bytes"),
     layout.PODS: ("need", "free"),
 }
 _DEVICE_CODES: Final = {
@@ -47,9 +47,10 @@ CAPACITY: Final = frozenset(
         Code.INSUFFICIENT_WHOLE_GPUS,
         Code.INSUFFICIENT_GPU_SHARE,
         Code.INSUFFICIENT_GPU_MEMORY,
+        Code.NEED_DISTINCT_DEVICES,
     }
 )
-"""What may pass when something else ends."""
+"""Reasons that say what a node has too little of. They tell more than rules that forbid a node."""
 
 
 def codes(state: ClusterState, request: Request, static: Mapping[int, Code]) -> dict[int, Code]:
@@ -77,12 +78,12 @@ def why(
 ) -> Reason:
     """The reason of a request that fits on none of the nodes: see `codes`; slots not `offered` count as NOT_OFFERED.
 
-    `nodes` counts every node that is ruled out. The code is the commonest reason that may pass, among nodes that
-    have the kind of thing at all; without any such, the commonest reason there; without any such node, the commonest
-    of all. NO_NODES without any. The numbers say what is needed and the most that one of those nodes has:
-    `need_cpu_milli`/`free_cpu_milli`, `need_bytes`/`free_bytes`, `need`/`free` (pods, devices, other resources, with
-    `resource`), `need_milli`/`best_milli` and `need_mib`/`most_free_mib` (shares, with `devices`), `need`/`have`
-    (NEED_DISTINCT_DEVICES), `need_mib` (UNKNOWN_CARD_MEMORY).
+    `nodes` counts every node that is ruled out. The code is the commonest in CAPACITY among nodes that have the kind
+    of thing at all; without any such, the commonest there; without any such node, the commonest of all. NO_NODES when
+    nothing is ruled out. The numbers say what is needed and the most that one of those nodes has:
+    `need_milli`/`best_milli` (CPU, fractions), `need_bytes`/`best_bytes` (memory, ephemeral storage),
+    `need_mib`/`most_free_mib` (shares by memory), `need`/`free` (pods; with `resource` for devices and all others),
+    `need`/`have` (NEED_DISTINCT_DEVICES), `need_mib` (UNKNOWN_CARD_MEMORY); `devices` where a share wants several.
     """
     found = codes(state, request, static)
     if offered is not None:
@@ -101,8 +102,8 @@ def why(
 
 def _most_telling(counts: Mapping[Code, int]) -> Code:
     order = list(Code)
-    passing = [code for code in counts if code in CAPACITY]
-    return min(passing or counts, key=lambda code: (-counts[code], order.index(code)))
+    telling = [code for code in counts if code in CAPACITY]
+    return min(telling or counts, key=lambda code: (-counts[code], order.index(code)))
 
 
 def _lacks(state: ClusterState, request: Request) -> _Lacks:
@@ -151,8 +152,10 @@ class _Lacks:
         """bool[slots]: nodes that have the kinds of things asked for at all."""
         nodes, end = self._state.arrays, len(self.codes)
         extended = self._ask.columns[self._ask.columns >= layout.FIRST_EXTENDED]
-        suited: NDArray[np.bool_] = (nodes.total[:end, extended] > 0).all(axis=1)
-        return suited & nodes.accelerated[:end] if self._request.demand is Demand.SHARE else suited
+        suited = np.asarray((nodes.total[:end, extended] > 0).all(axis=1))
+        if self._request.demand is Demand.SHARE:
+            suited &= nodes.accelerated[:end]
+        return suited
 
     def numbers(self, slots: list[int]) -> dict[str, int | str]:
         """Need and best of the commonest lack among these slots, which share one code."""
@@ -175,11 +178,10 @@ class _Lacks:
             return {"need_mib": request.share_memory_mib}
         if found in (diagnose.VIRTUAL_SHARE, diagnose.NO_SHARES):
             return {}
-        if request.share_milli > 0:
-            words = {"need_milli": request.share_milli, "best_milli": most}
-        else:
+        words: dict[str, int | str] = {"need_milli": request.share_milli, "best_milli": most}
+        if request.share_milli == 0:
             words = {"need_mib": request.share_memory_mib, "most_free_mib": most}
-        return {**words, "devices": request.device_count}
+        return words | ({"devices": request.device_count} if request.device_count > 1 else {})
 
     def _column_words(self, k: int, most: int) -> dict[str, int | str]:
         column, amount = int(self._ask.columns[k]), int(self._ask.amounts[k])

@@ -175,9 +175,7 @@ class Engine:
         record.move(Stage.PLANNED if facts.gates else Stage.RELEASED, f"planned on {node}", now_ms)
         if facts.gated_by_us:
             nominate = self.cluster.node_count >= self.settings.nominate_from_nodes
-            self.roster.outbox.append(
-                Release(facts.uid, facts.namespace, facts.name, node, facts.gates, nominate)
-            )
+            self.roster.outbox.append(Release(facts.uid, facts.namespace, facts.name, node, facts.gates, nominate))
         elif facts.nominated_node != node:
             self.roster.outbox.append(Nominate(facts.uid, facts.namespace, facts.name, node))
 
@@ -230,12 +228,12 @@ class Engine:
         if record.request is None:
             return FilterVerdict(refused=dict.fromkeys(offered, Code.INVALID_REQUEST))
         entry = self.cluster.ledger.entries.get(pod.uid)
-        if entry is not None and entry.node in offered and self.cluster.sound(entry):
+        if entry is not None and entry.node in offered and self.cluster.ledger.sound(entry.uid):
             entry.deadline_ms = now_ms + self.settings.booking_deadline_ms
             if record.stage is not Stage.RELEASED:
                 record.move(Stage.RELEASED, f"filter: {entry.node}", now_ms)
             return FilterVerdict(nodes=[entry.node])
-        if len(offered) == 1 and entry is not None and self.cluster.sound(entry):
+        if len(offered) == 1 and entry is not None and self.cluster.ledger.sound(entry.uid):
             # a nominated node is offered alone before the full list: no fact about the others
             return FilterVerdict(refused={offered[0]: Code.PLANNED_ELSEWHERE})
         return self._replan(record, offered, now_ms)
@@ -251,9 +249,7 @@ class Engine:
             self.roster.wait(record, "filter: no offered node fits", now_ms)
             record.tried_epoch = self.cluster.growth
             return FilterVerdict(
-                refused=advise.refusals(
-                    self.cluster, record.facts, record.request, record.constraints, offered
-                )
+                refused=advise.refusals(self.cluster, record.facts, record.request, record.constraints, offered)
             )
         deadline_ms = now_ms + self.settings.booking_deadline_ms
         self.cluster.book(record.facts, record.request, allocation, deadline_ms)

@@ -57,11 +57,13 @@ class Neighbours:
         """Puts a node, or its new labels, on a slot; the pods there stay."""
         self._nodes.put(slot, labels)
 
-    def clear_node(self, slot: int) -> None:
-        """Forgets the slot's node and the pods on it: the slot may be another node's next."""
+    def clear_node(self, slot: int) -> list[PodFacts]:
+        """Forgets the slot's node and the pods on it, which are returned: the slot may be another node's next."""
         self._nodes.clear(slot)
-        for uid in tuple(self._on.get(slot, ())):
-            self.remove(uid)
+        gone = [self._placed[uid][0] for uid in sorted(self._on.get(slot, ()))]
+        for pod in gone:
+            self.remove(pod.uid)
+        return gone
 
     def set_namespace(self, name: str, labels: Mapping[str, str] | None) -> None:
         """Takes a namespace's labels; None when it is gone."""

@@ -105,10 +105,10 @@ def _devices(state: ClusterState, request: Request, ask: Ask, slot: int) -> tupl
         return None
     rows: list[int] = []
     if ask.demand == SHARE:
-        rows = sorted(buffers.rows[: ask.count].tolist())
+        rows = sorted(buffers.rows[: ask.devices].tolist())
     elif ask.demand == WHOLE and nodes.device_column[slot] == ask.device_column:
         untouched = nodes.device_healthy[slot] & (nodes.device_holders[slot] == 0)
-        rows = np.flatnonzero(untouched)[: ask.count].tolist()
+        rows = np.flatnonzero(untouched)[: ask.devices].tolist()
     inventory = state.inventories[slot]
     assert inventory is not None
     shares = []

@@ -39,9 +39,7 @@ def ready(waiting: Iterable[PodRecord], growth: int, now_ms: int) -> Iterator[Po
             yield record
 
 
-def run(
-    cluster: Cluster, waiting: Iterable[PodRecord], *, now_ms: int, deadline_ms: int, limit: int
-) -> Round:
+def run(cluster: Cluster, waiting: Iterable[PodRecord], *, now_ms: int, deadline_ms: int, limit: int) -> Round:
     """One round over `waiting` (in order). Books at most `limit` placements, each with the deadline.
 
     Within a round room only shrinks, so a shape that failed once is not tried again: ten thousand waiting copies of

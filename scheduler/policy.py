@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
@@ -49,13 +48,9 @@ class PlacementPolicy:
     device: Strategy = Strategy.BINPACK
 
     @classmethod
-    def from_names(cls, names: Mapping[str, str]) -> PlacementPolicy:
-        """The policy of `{"cpu": …, "gpu": …, "device": …}`; what is left out packs. Raises PolicyError."""
-        known = ("cpu", "gpu", "device")
-        for key in names:
-            if key not in known:
-                raise PolicyError(f"placement: unknown key {key!r}, allowed are {', '.join(known)}")
-        return cls(**{key: _strategy(key, name) for key, name in names.items()})
+    def from_names(cls, *, cpu: str = "binpack", gpu: str = "binpack", device: str = "binpack") -> PlacementPolicy:
+        """The policy of these names. Raises PolicyError."""
+        return cls(_strategy("cpu", cpu), _strategy("gpu", gpu), _strategy("device", device))
 
     @property
     def rules(self) -> Rules:
@@ -89,4 +84,4 @@ def _strategy(key: str, name: str) -> Strategy:
         return Strategy(name)
     except ValueError:
         allowed = ", ".join(Strategy)
-        raise PolicyError(f"placement.{key}: unknown policy {name!r}, allowed are {allowed}") from None
+        raise PolicyError(f'{key} "{name}" is no placement policy: {allowed} are') from None

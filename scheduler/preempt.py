@@ -43,7 +43,7 @@ def _fits_without(cluster: Cluster, request: Request, slot: int, uids: Sequence[
         for uid in uids:
             entry = cluster.ledger.entries.get(uid)
             if entry is not None and name is not None and entry.node == name.name:
-                state.give(slot, entry.request, entry.allocation.devices)
+                state.give(slot, entry.request, entry.devices)
         return placement.place_on(state, request, slot) is not None
     finally:
         state.rollback(mark)

@@ -85,9 +85,7 @@ class Roster:
         for warning in warnings_of(facts):
             if warning.problem not in record.warned:
                 record.warned.add(warning.problem)
-                self.outbox.append(
-                    Warn(facts.uid, facts.namespace, facts.name, warning.problem, warning.text)
-                )
+                self.outbox.append(Warn(facts.uid, facts.namespace, facts.name, warning.problem, warning.text))
 
     def tell(self, record: PodRecord, now_ms: int) -> None:
         """Orders a message when the reason's code is new."""
@@ -95,9 +93,7 @@ class Roster:
             return
         record.told, record.told_ms = record.reason.code, now_ms
         facts = record.facts
-        self.outbox.append(
-            Tell(facts.uid, facts.namespace, facts.name, record.reason, gated=facts.gated_by_us)
-        )
+        self.outbox.append(Tell(facts.uid, facts.namespace, facts.name, record.reason, gated=facts.gated_by_us))
 
 
 def _same_text(old: PodFacts, new: PodFacts) -> bool:

@@ -15,18 +15,12 @@ from scheduler.kernels import arrays as layout
 from scheduler.kernels.arrays import Ask, NodeArrays, Scratch
 from scheduler.kernels.devices import MOST_REST
 from scheduler.policy import PlacementPolicy, Policy
-from scheduler.request import Demand, Request
-from topology import mig
+from scheduler.request import Request
+from scheduler.shape import CORE_COLUMNS, Shape, resources_of, shape_of
 from topology.inventory import NodeInventory, ShareSupport
 
 __all__ = ["Ask", "ClusterState", "NodeArrays", "StateError"]
 
-CORE_COLUMNS: Final = {
-    "cpu": layout.CPU,
-    "memory": layout.MEMORY,
-    "ephemeral-storage": layout.EPHEMERAL,
-    "pods": layout.PODS,
-}
 MOST: Final = 1 << 56
 """What a node says beyond this is taken as this; so sums stay far inside 64 bits."""
 MOST_MEMORY_MIB: Final = MOST_REST - 1
@@ -46,11 +40,6 @@ class _Change(NamedTuple):
     sign: int
 
 
-class _Shape(NamedTuple):
-    ask: Ask
-    vector: NDArray[np.int64]
-
-
 class ClusterState:
     """Structure of arrays over node slots; see `NodeArrays`. Checks no request: that is the caller's part."""
 
@@ -67,7 +56,7 @@ class ClusterState:
         self._vacant: list[int] = []
         self._ranked = True
         self._journal: Journal[_Change] = Journal()
-        self._shapes: dict[Request, _Shape] = {}
+        self._shapes: dict[Request, Shape] = {}
 
     @property
     def arrays(self) -> NodeArrays:
@@ -171,14 +160,13 @@ class ClusterState:
         """Doubles the arrays until they hold that many."""
         old = self._arrays
         have = (*old.free.shape, old.device_room.shape[1])
-        want = tuple(
-            _doubled(size, need) for size, need in zip(have, (slots, columns, devices), strict=True)
-        )
+        want = tuple(_doubled(size, need) for size, need in zip(have, (slots, columns, devices), strict=True))
         if want == have:
             return
         grown = layout.blank(*want)
-        for before, after in zip(old, grown, strict=True):
-            after[tuple(slice(size) for size in before.shape)] = before
+        for name in NodeArrays._fields:
+            before = getattr(old, name)
+            getattr(grown, name)[tuple(slice(size) for size in before.shape)] = before
         self._arrays = grown
         self.scratch = layout.scratch(want[0], want[2])
         self._shapes.clear()
@@ -193,44 +181,15 @@ class ClusterState:
         """int64[R]: what a pod takes of each column; every pod takes one of `pods`. Not to be changed."""
         return self._shape(request).vector
 
-    def _shape(self, request: Request) -> _Shape:
+    def _shape(self, request: Request) -> Shape:
         shape = self._shapes.get(request)
         if shape is None:
             if len(self._shapes) >= REMEMBERED_REQUESTS:
                 self._shapes.clear()
-            shape = self._make_shape(request)
-            self._shapes[request] = shape
+            for name in resources_of(request):
+                self.column(name)
+            shape = self._shapes[request] = shape_of(request, self.columns, self._arrays.free.shape[1])
         return shape
-
-    def _make_shape(self, request: Request) -> _Shape:
-        extended = [(self.column(name), amount) for name, amount in request.extended]
-        whole = request.demand is Demand.WHOLE
-        device_column = self.column(request.device_resource) if whole else -1
-        vector = np.zeros(self._arrays.free.shape[1], np.int64)
-        vector[layout.CPU] = request.cpu_milli
-        vector[layout.MEMORY] = request.memory_bytes
-        vector[layout.EPHEMERAL] = request.ephemeral_bytes
-        vector[layout.PODS] = 1
-        for column, amount in extended:
-            vector[column] = amount
-        columns = np.flatnonzero(vector > 0).astype(np.int64)
-        ask = Ask(
-            columns=columns,
-            amounts=vector[columns],
-            demand=int(request.demand),
-            count=request.device_count,
-            milli=request.share_milli,
-            mib=request.share_memory_mib,
-            device_column=device_column,
-            pack_column=device_column if whole else self._pack_column(request),
-        )
-        return _Shape(ask, vector)
-
-    def _pack_column(self, request: Request) -> int:
-        for name, _ in request.extended:
-            if mig.is_mig_resource(name):
-                return self.column(name)
-        return layout.CPU
 
     # -- what is held ------------------------------------------------------------------------------------------
 

@@ -93,9 +93,7 @@ def _views(given: PlanInput, answer: PlanAnswer) -> tuple[Cluster, Cluster]:
         if pod.node_name is None or pod.finished:
             continue
         if pod.node_name not in known:
-            answer.warnings.append(
-                f"pod {pod.key} is on node {pod.node_name}, which is not among the objects"
-            )
+            answer.warnings.append(f"pod {pod.key} is on node {pod.node_name}, which is not among the objects")
         request = bound_request(pod, given.scheduler_name, resources)
         allocation = _allocation(pod, answer)
         now.adopt(pod, request, allocation)

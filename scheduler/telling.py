@@ -14,9 +14,7 @@ from scheduler.roster import Roster
 class Telling:
     """Reasons for waiting pods. All times in milliseconds; `per_round` bounds the searches and messages of a round."""
 
-    def __init__(
-        self, cluster: Cluster, roster: Roster, *, after_ms: int, again_after_ms: int, per_round: int
-    ) -> None:
+    def __init__(self, cluster: Cluster, roster: Roster, *, after_ms: int, again_after_ms: int, per_round: int) -> None:
         self._cluster = cluster
         self._roster = roster
         self._after_ms = after_ms
@@ -56,6 +54,4 @@ class Telling:
         """Why the pod has no place, as of now."""
         if record.request is None:
             return record.reason or Reason(Code.INVALID_REQUEST)
-        return self._cluster.why(
-            record.facts, record.request, record.constraints, record.allowed_nodes(now_ms)
-        )
+        return self._cluster.why(record.facts, record.request, record.constraints, record.allowed_nodes(now_ms))

@@ -57,7 +57,8 @@ async def _ask(arguments: argparse.Namespace, path: str) -> tuple[int, Any]:
 
 async def _through_api_server(arguments: argparse.Namespace, path: str) -> tuple[int, Any]:
     from extender_api.cluster.access import AccessError
-    from extender_api.cluster.client import ClientSettings, ClusterClient, Unreachable
+    from extender_api.cluster.answer import Unreachable
+    from extender_api.cluster.client import ClientSettings, ClusterClient
 
     proxied = SERVICE_PATH.format(namespace=arguments.tangram_namespace, path=path)
     try:

@@ -94,7 +94,10 @@ class Lanes:
             self._busy.discard(uid)
         if step.fate is not Fate.DONE:
             logger.warning("%s/%s is not handed over: %s", order.namespace, order.name, step.text)
-        self._done(uid, step.fate is Fate.DONE, step.status)
+        try:
+            self._done(uid, step.fate is Fate.DONE, step.status)
+        except Exception:
+            logger.exception("the end of the order for %s/%s was not taken", order.namespace, order.name)
 
 
 def newer(old: Order | None, new: Order | None) -> Order:

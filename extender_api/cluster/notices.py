@@ -93,8 +93,9 @@ class Notices:
         bucket = TokenBucket(self._settings.per_second, self._settings.burst)
         while True:
             await self._some.wait()
-            await bucket.take()
-            if not self._waiting:
+            if self._waiting:
+                await bucket.take()
+            if not self._waiting:  # all withdrawn or done
                 self._some.clear()
                 continue
             notice = self._waiting.pop(next(iter(self._waiting)))

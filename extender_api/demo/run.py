@@ -11,6 +11,7 @@ from typing import Final
 
 from rich.console import Console
 
+from extender_api import listeners
 from extender_api.demo.embedded import EmbeddedCluster
 from extender_api.demo.kubelet import Kubelets
 from extender_api.demo.objects import Arrival, Object, Pace, arrivals, demo_nodes, mistakes
@@ -38,7 +39,7 @@ class DemoOptions:
 
 def run_demo(options: DemoOptions, console: Console) -> int:
     """Runs, prints, returns the exit status. Raises TraceError when there is no trace."""
-    summary = asyncio.run(Demo(options, console).run())
+    summary = listeners.run(Demo(options, console).run())
     print_summary(console, summary)
     return 0 if summary.ok else 1
 

@@ -14,9 +14,9 @@ from extender_api.extender_routes import extender_app
 from extender_api.listeners import Listener
 from extender_api.service import Service
 from extender_api.settings import Address
-from scheduler import kernels
 from scheduler.cluster import Cluster
 from scheduler.engine import Engine, EngineSettings
+from scheduler.kernels.warm import warm
 from scheduler.pod import PodFacts
 from scheduler.policy import PlacementPolicy
 from topology.inventory import InventorySettings
@@ -58,7 +58,7 @@ def make_service(cluster: EmbeddedCluster) -> Service:
 @asynccontextmanager
 async def tangram(cluster: EmbeddedCluster) -> AsyncIterator[int]:
     """Tangram at work on `cluster`; gives the port of its extender listener on 127.0.0.1."""
-    kernels.warm()
+    await asyncio.to_thread(warm)
     service = make_service(cluster)
     async with webhooks(service) as port:
         planning = asyncio.create_task(service.run())

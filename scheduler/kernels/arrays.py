@@ -73,8 +73,8 @@ class Ask(NamedTuple):
     """[k]"""
     demand: int
     """NO_DEVICES, WHOLE or SHARE."""
-    count: int
-    """Devices."""
+    devices: int
+    """How many: whole ones, or different ones for a share."""
     milli: int
     """SHARE by fraction, per device; 0 for a share by memory."""
     mib: int

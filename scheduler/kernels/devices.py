@@ -9,8 +9,8 @@ from scheduler.kernels._jit import kernel
 from scheduler.kernels.arrays import Ask, NodeArrays, Scratch
 from scheduler.kernels.feasible import openable
 
-# A device's key is one integer, so that the smallest is the best: its index in the low bits, then what a share leaves on
-# it, then whether the share would open it.
+# A device's key is one integer, so that the smallest is the best: its index in the low bits, above it what a share
+# leaves on the device, above that whether the share would open it.
 ROW = 1 << 16
 MOST_REST = 1 << 30
 """Above what any device has of milli or MiB."""
@@ -29,7 +29,7 @@ def judge_whole(nodes: NodeArrays, ask: Ask, fits: NDArray[np.bool_], begin: int
     device_count = nodes.device_count
     idle = nodes.idle
     shared = nodes.shared
-    count = ask.count
+    count = ask.devices
     asked = ask.device_column
     for slot in range(begin, end):
         if fits[slot] and device_count[slot] > 0 and column[slot] == asked:
@@ -38,14 +38,14 @@ def judge_whole(nodes: NodeArrays, ask: Ask, fits: NDArray[np.bool_], begin: int
 
 @kernel
 def judge_share(nodes: NodeArrays, ask: Ask, spread: int, buffers: Scratch, begin: int, end: int) -> None:
-    """Chooses `ask.count` different devices for a share on each slot from `begin` to `end` that still fits.
+    """Chooses `ask.devices` different devices for a share on each slot from `begin` to `end` that still fits.
 
     Packing: devices in use before untouched ones, then the one with least left afterwards. Spreading: most left.
     Equals: the lowest index. Where fewer devices may be opened than are asked for, those in use always come first.
     A share by memory takes only devices whose memory is known.
 
-    Takes nodes without such devices from `buffers.fits`; for the others writes `opened` and `left`. `buffers.rows`
-    holds the choice of the last of them.
+    Takes nodes without so many such devices from `buffers.fits`. For the others writes `opened`, and `left` in milli or
+    in MiB as the share is asked; `buffers.rows` holds the choice on the last of them.
     """
     free = nodes.free
     virtual = nodes.virtual
@@ -62,7 +62,7 @@ def judge_share(nodes: NodeArrays, ask: Ask, spread: int, buffers: Scratch, begi
     opened = buffers.opened
     left = buffers.left
     rows = buffers.rows
-    count = ask.count
+    count = ask.devices
     milli = ask.milli
     mib = ask.mib
     by_fraction = milli > 0

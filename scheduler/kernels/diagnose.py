@@ -16,9 +16,9 @@ TOO_FEW_DEVICES = 4
 UNKNOWN_MEMORY = 5
 """Too few devices of known memory for a share by memory; the number is how many there are."""
 LITTLE_MILLI = 6
-"""The number is the largest fraction for which `count` devices have room."""
+"""The number is the largest fraction for which enough devices have room."""
 LITTLE_MEMORY = 7
-"""The number is the largest amount of MiB for which `count` devices have room."""
+"""The number is the largest amount of MiB for which enough devices have room."""
 FEW_IDLE = 8
 """The number is how many whole devices can be had."""
 FIRST_COLUMN = 16
@@ -96,10 +96,10 @@ def short_of_devices(nodes: NodeArrays, ask: Ask, buffers: Scratch, end: int) ->
         for row in range(device_count[slot]):
             usable += 1 if healthy[slot, row] else 0
             known += 1 if healthy[slot, row] and total_mib[slot, row] > 0 else 0
-        if usable < ask.count:
+        if usable < ask.devices:
             codes[slot] = TOO_FEW_DEVICES
             numbers[slot] = usable
-        elif ask.milli == 0 and known < ask.count:
+        elif ask.milli == 0 and known < ask.devices:
             codes[slot] = UNKNOWN_MEMORY
             numbers[slot] = known
         else:
@@ -139,6 +139,6 @@ def best_share(nodes: NodeArrays, ask: Ask, buffers: Scratch, end: int) -> None:
                         untouched += 1
                     else:
                         in_use += 1
-            if in_use + min(untouched, may_open) >= ask.count:
+            if in_use + min(untouched, may_open) >= ask.devices:
                 best = size
         numbers[slot] = best

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -24,14 +24,14 @@ async def api() -> AsyncIterator[FakeApi]:
     await fake.stop()
 
 
-def write_kubeconfig(path: Path, server: str, user: dict[str, object]) -> str:
+def write_kubeconfig(path: Path, server: str, user: Mapping[str, object], name: str = "test") -> str:
     document = {
         "apiVersion": "v1",
         "kind": "Config",
-        "current-context": "test",
-        "contexts": [{"name": "test", "context": {"cluster": "test", "user": "test"}}],
-        "clusters": [{"name": "test", "cluster": {"server": server}}],
-        "users": [{"name": "test", "user": user}],
+        "current-context": name,
+        "contexts": [{"name": name, "context": {"cluster": name, "user": name}}],
+        "clusters": [{"name": name, "cluster": {"server": server}}],
+        "users": [{"name": name, "user": dict(user)}],
     }
     path.write_text(yaml.safe_dump(document))
     return str(path)

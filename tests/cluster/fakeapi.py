@@ -254,7 +254,7 @@ class PatchRefused(Exception):
 
 
 def json_patch(item: Object, operations: list[Object]) -> Object:
-    """RFC 6902, as far as test, replace and remove go."""
+    """RFC 6902, as far as test, remove and adding members go."""
     result = copy.deepcopy(item)
     for operation in operations:
         *way, last = operation["path"].strip("/").split("/")
@@ -269,8 +269,8 @@ def json_patch(item: Object, operations: list[Object]) -> Object:
             elif operation["op"] == "remove":
                 del target[at]
             else:
-                assert operation["op"] == "replace"
-                assert target[at] is not None
+                assert operation["op"] == "add", operation
+                assert isinstance(target, dict), operation
                 target[at] = operation["value"]
         except (KeyError, IndexError) as err:
             raise PatchRefused(f"{operation['path']} is missing: {err}") from None

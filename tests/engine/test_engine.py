@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from scheduler.instruction import BindRefusal, Nominate, Release, Tell, Warn
-from scheduler.pod import Toleration
+from scheduler.pod import PodAffinityTerm, Requirement, Toleration
 from scheduler.policy import PlacementPolicy
 from scheduler.reason import Code
 from scheduler.record import Stage
@@ -151,7 +151,7 @@ def test_an_offered_list_expires(world: World) -> None:
     world.add_nodes(node("n1"), node("n2", gpus=0), node("n3", gpus=0))
     world.create(pod("a", whole=1))
     world.plan()
-    assert world.filter("uid-a", ["n2", "n3"]) == []
+    assert not world.filter("uid-a", ["n2", "n3"])
     assert world.plan() == []
     world.now_ms += 60_000
     (nominate,) = [item for item in world.plan() if isinstance(item, Nominate)]
@@ -314,9 +314,10 @@ def test_foreign_pods_are_not_ours(world: World) -> None:
 
 def test_preempt_drops_nodes_where_no_single_device_frees_up(world: World) -> None:
     """The count says that a device is free, but a share sits on each."""
-    world.add_nodes(node("n1", gpus=2), node("n2", gpus=1))
+    world.add_nodes(node("n1", gpus=2))
     world.create(share("s1", "0.6"), share("s2", "0.6"))
     world.schedule_all()
+    world.add_nodes(node("n2", gpus=1))
     world.create(pod("w", whole=1))
     assert world.schedule_all() == {"w": "n2"}
     wanted = pod("high", whole=2, priority=100, gated=False)
@@ -342,6 +343,20 @@ def test_advise_refuses_shares_and_orders_nodes(world: World) -> None:
     refused = world.engine.advise_filter(share("s", "0.5", scheduler="advised", gated=False), offered).refused
     assert set(refused.values()) == {Code.SHARES_NEED_PLAN_MODE}
     assert world.engine.cluster.ledger.bookings == {}
+
+
+def test_rules_remember_pods_of_a_node_that_went_and_came_back(world: World) -> None:
+    web = {"app": "web"}
+    apart = PodAffinityTerm("kubernetes.io/hostname", (Requirement("app", "In", ("web",)),), ("default",))
+    world.add_nodes(node("n1"))
+    world.create(pod("a", labels=web, node_name="n1", scheduler="other"))
+    world.engine.cluster.remove_node("n1")
+    world.create(pod("late", labels=web, node_name="n2", scheduler="other"))
+    world.add_nodes(node("n1"), node("n2"))
+    world.create(pod("b", labels=web, pod_anti_affinity=(apart,)))
+    assert world.schedule_all() == {}
+    world.delete("uid-late")
+    assert world.schedule_all() == {"b": "n2"}
 
 
 def test_spread_policy() -> None:

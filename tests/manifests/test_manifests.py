@@ -61,6 +61,7 @@ def pod_spec(mode: str) -> Document:
 
 
 def container(mode: str, name: str) -> Document:
+    found: Document
     (found,) = (entry for entry in pod_spec(mode)["containers"] if entry["name"] == name)
     return found
 

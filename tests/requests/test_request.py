@@ -331,7 +331,8 @@ WORDS = st.sampled_from(
         "gpu-fraction-container-name",
     ]
 )
-VALUES = st.one_of(st.text(max_size=12), st.sampled_from(["0.5", "1", "0", "2000", "main", "2", "-1", "1e3", "0.1234"]))
+CHARACTERS = st.lists(st.sampled_from(" 0123456789.-+eGinf٥x\n"), max_size=8).map("".join)
+VALUES = CHARACTERS | st.sampled_from(["0.5", "1", "0", "2000", "main", "2", "-1", "1e3", "0.1234"])
 RESOURCES = st.dictionaries(
     st.sampled_from(["cpu", "memory", GPU, "amd.com/gpu", MIG, "hugepages-2Mi"]), st.integers(-2, 1 << 63), max_size=3
 )

@@ -21,9 +21,9 @@ Start = Callable[..., tuple[io.StringIO, Callable[[], None]]]
 def start() -> Iterator[Start]:
     stops: list[Callable[[], None]] = []
 
-    def configure(*args: Any, stream: io.StringIO | None = None) -> tuple[io.StringIO, Callable[[], None]]:
+    def configure(level: Any, form: Any, stream: io.StringIO | None = None) -> tuple[io.StringIO, Callable[[], None]]:
         out = stream or io.StringIO()
-        stops.append(logs.configure(*args, stream=out))
+        stops.append(logs.configure(level, form, out))
         return out, lambda: stops.pop()()
 
     yield configure

@@ -30,8 +30,8 @@ def test_every_code_has_a_short_constant_phrase_of_its_own() -> None:
             "2 nodes: untolerated taint",
         ),
         (
-            Reason(Code.INSUFFICIENT_GPU_SHARE, {"need_milli": 500, "best_milli": 300}),
-            "too little left on any one GPU (needs 0.5 of a device, most free 0.3 of a device)",
+            Reason(Code.INSUFFICIENT_GPU_SHARE, {"need_milli": 500, "best_milli": 300, "devices": 2}),
+            "too little left on any one GPU (needs 0.5 of a device, most free 0.3 of a device, on 2 devices)",
         ),
         (
             Reason(Code.INSUFFICIENT_CPU, {"need_milli": 2500, "best_milli": 0}, {Code.INSUFFICIENT_CPU: 1}),
@@ -46,12 +46,20 @@ def test_every_code_has_a_short_constant_phrase_of_its_own() -> None:
             "too little ephemeral storage (needs 5 bytes, most free 0 bytes)",
         ),
         (
-            Reason(Code.INSUFFICIENT_RESOURCE, {"resource": "example.com/nic", "need": 8, "best": 1}),
-            "too little of an extended resource (example.com/nic, needs 8, most free 1)",
+            Reason(Code.INSUFFICIENT_RESOURCE, {"resource": "example.com/nic", "need": 8, "free": 1}),
+            "too little of an extended resource (example.com/nic: needs 8, most free 1)",
         ),
         (
             Reason(Code.INSUFFICIENT_WHOLE_GPUS, {"need": 1000, "on_node": 3, "zone": "z1"}),
             "too few whole GPUs (needs 1,000, on node 3, zone z1)",
+        ),
+        (
+            Reason(Code.NEED_DISTINCT_DEVICES, {"need": 2, "have": 1}),
+            "too few different GPUs with room (needs 2, at most 1)",
+        ),
+        (
+            Reason(Code.INSUFFICIENT_GPU_MEMORY, {"need_mib": 2000, "most_free_mib": 1000}),
+            "too little GPU memory on any one device (needs 2,000 MiB, most free 1,000 MiB)",
         ),
         (Reason(Code.NO_NODES), "the cluster has no nodes"),
         (Reason(Code.HELD_BY_OTHER_GATE), "held by another scheduling gate"),

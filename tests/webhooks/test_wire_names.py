@@ -51,11 +51,12 @@ def test_reading_gives_the_same_as_the_whole_document(listed: list[str], ascii_o
 @given(listed=names, seam=st.sampled_from(['},"Nodes":null,"NodeNames":["a"]}', '}}],"NodeNames":["a']))
 def test_pods_that_hold_something_like_the_seam(listed: list[str], seam: str) -> None:
     pad = "x" * wire_names.WORTHWHILE_BYTES
-    for pod in (
+    pods: tuple[dict[str, object], ...] = (
         {"metadata": {"annotations": {seam: seam}}, "pad": pad},
         {"deep": {"er": {}, "Nodes": None, "NodeNames": ["a"]}, "pad": pad},
         {"pad": pad, "er": {}, "Nodes": None, "NodeNames": ["a"]},
-    ):
+    )
+    for pod in pods:
         args = wire_read.read_args(body_of(listed, pod=pod))
         assert args["Pod"] == pod
         assert args["NodeNames"] is not None
