@@ -6,16 +6,14 @@ answers a large question with a short answer.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import Final
 
-Message = dict[str, Any]
-SHORT = b'{"Error":""}'
+from starlette.types import Receive, Scope, Send
+
+SHORT: Final = b'{"Error":""}'
 
 
-async def app(
-    scope: Message, receive: Callable[[], Awaitable[Message]], send: Callable[[Message], Awaitable[None]]
-) -> None:
+async def app(scope: Scope, receive: Receive, send: Send) -> None:
     """ASGI: POST anything."""
     body = bytearray()
     while True:

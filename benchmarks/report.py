@@ -5,23 +5,26 @@ from __future__ import annotations
 import json
 import os
 import platform
+import shutil
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
+from rich import box
 from rich.console import Console
 from rich.table import Table
 
 OUT: Final = Path(__file__).resolve().parent / "out"
-console: Final = Console(highlight=False, soft_wrap=True)
+MIN_WIDTH: Final = 110
+console: Final = Console(highlight=False, soft_wrap=True, width=max(shutil.get_terminal_size().columns, MIN_WIDTH))
 
 
 def table(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]], *, words: int = 1) -> None:
     """Prints a table; the first `words` columns are text, the others numbers."""
-    view = Table(title=title, title_justify="left", title_style="bold")
+    view = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD)
     for number, column in enumerate(columns):
-        view.add_column(column, justify="left" if number < words else "right")
+        view.add_column(column, justify="left" if number < words else "right", no_wrap=number < words)
     for row in rows:
         view.add_row(*(_cell(value) for value in row))
     console.print(view)

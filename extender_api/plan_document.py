@@ -5,21 +5,20 @@ One function behind `POST /api/v1/plan` and `tangram plan`, so that both always 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from datetime import UTC, datetime
+import json
+from collections.abc import Mapping
 from typing import Any, Final
 
+from pydantic_core import from_json
+
 from extender_api import text
-from extender_api.cluster.decode import decode_node, decode_pod
-from extender_api.cluster.fields import DecodeError
-from scheduler.policy import PlacementPolicy
+from extender_api.plan_objects import read_objects
+from extender_api.plan_options import read_options
 from scheduler.stateless import Pending, Placement, PlanAnswer, PlanInput, plan
 from topology import vocabulary
 from topology.inventory import InventorySettings
 
-ACTIONS: Final = ("allocate", "consolidate", "reclaim", "preempt", "stale")
-READ_KINDS: Final = frozenset({"Node", "Pod", "Namespace", "PriorityClass"})
-KNOWN_KINDS: Final = frozenset({"PodDisruptionBudget", "Queue", "PodGroup", "Topology"})
+MEMBERS: Final = ("objects", "options")
 
 
 class BadPlanInput(ValueError):
@@ -33,155 +32,50 @@ class BadPlanInput(ValueError):
 def answer(
     document: object, *, inventory: InventorySettings, scheduler_name: str = vocabulary.DEFAULT_SCHEDULER_NAME
 ) -> dict[str, Any]:
-    """Plans the document. Raises BadPlanInput with one line for each thing that is wrong."""
-    objects, options = _parts(document)
-    problems: list[str] = []
-    notes: list[str] = []
-    given = PlanInput(
-        nodes=tuple(_decoded(objects, "Node", decode_node, problems)),
-        pods=tuple(_decoded(_with_priorities(objects, problems), "Pod", decode_pod, problems)),
-        namespaces=_namespaces(objects),
-        now_ms=_now_ms(options, problems),
-        policy=_policy(options, problems),
-        inventory=inventory,
-        scheduler_name=scheduler_name,
-    )
-    _check_actions(options, problems, notes)
-    notes += _unread_kinds(objects, problems)
+    """Plans the document. Raises BadPlanInput with one line for each thing that is wrong.
+
+    The order of the objects makes no difference.
+    """
+    if not isinstance(document, Mapping):
+        raise BadPlanInput(['a plan document is an object with "objects" and optionally "options"'])
+    unknown = sorted(str(key) for key in document if key not in MEMBERS)
+    problems = [f'unknown member "{name}": objects and options are read' for name in unknown]
+    objects = read_objects(document.get("objects"), scheduler_name)
+    options = read_options(document.get("options"))
+    problems += [*options.problems, *sorted(objects.problems)]
     if problems:
         raise BadPlanInput(problems)
-    planned = plan(given)
-    return _document(planned, notes)
+    planned = plan(
+        PlanInput(
+            nodes=tuple(objects.nodes),
+            pods=tuple(objects.pods),
+            namespaces=objects.namespaces,
+            now_ms=options.now_ms,
+            policy=options.policy,
+            inventory=inventory,
+            scheduler_name=scheduler_name,
+            allocate=options.allocate,
+        )
+    )
+    return _document(planned, options.notes + objects.notes)
 
 
-def _parts(document: object) -> tuple[list[Mapping[str, Any]], Mapping[str, Any]]:
-    if not isinstance(document, Mapping):
-        raise BadPlanInput(['the body must be a JSON object with "objects" and optionally "options"'])
-    unknown = sorted(set(document) - {"objects", "options"})
-    if unknown:
-        raise BadPlanInput([f'unknown member "{name}": only "objects" and "options" are read' for name in unknown])
-    objects, options = document.get("objects"), document.get("options", {})
-    if not isinstance(objects, list) or not all(isinstance(item, Mapping) for item in objects):
-        raise BadPlanInput(['"objects" must be a list of Kubernetes objects'])
-    if not isinstance(options, Mapping):
-        raise BadPlanInput(['"options" must be an object'])
-    return objects, options
-
-
-def _decoded(objects: Iterable[Mapping[str, Any]], kind: str, decode: Any, problems: list[str]) -> Iterable[Any]:
-    seen: set[str] = set()
-    for item in objects:
-        if item.get("kind") != kind:
-            continue
-        try:
-            facts = decode(item)
-        except DecodeError as err:
-            problems.append(str(err))
-            continue
-        key = facts.name if kind == "Node" else facts.key
-        if key in seen:
-            problems.append(f"{kind} {key} stands twice among the objects")
-        seen.add(key)
-        yield facts
-
-
-def _with_priorities(objects: list[Mapping[str, Any]], problems: list[str]) -> Iterable[Mapping[str, Any]]:
-    """Pods with the number of their priority class filled in, as the API server would have done; and a uid."""
-    classes: dict[str, int] = {}
-    default = 0
-    for item in objects:
-        if item.get("kind") == "PriorityClass":
-            name, value = _name(item), item.get("value", 0)
-            if not isinstance(value, int) or isinstance(value, bool):
-                problems.append(f"PriorityClass {name}: value must be an integer")
-                continue
-            classes[name] = value
-            default = value if item.get("globalDefault") is True else default
-    for item in objects:
-        if item.get("kind") == "Pod":
-            yield _resolved(item, classes, default, problems)
-
-
-def _resolved(
-    pod: Mapping[str, Any], classes: Mapping[str, int], default: int, problems: list[str]
-) -> Mapping[str, Any]:
-    spec, metadata = pod.get("spec"), pod.get("metadata")
-    if not isinstance(spec, Mapping) or not isinstance(metadata, Mapping):
-        return pod
-    patched = dict(pod)
-    if not metadata.get("uid"):
-        key = f"{metadata.get('namespace') or 'default'}/{metadata.get('name')}"
-        patched["metadata"] = {**metadata, "uid": key}
-    if spec.get("priority") is None:
-        name = spec.get("priorityClassName")
-        if name and name not in classes and not str(name).startswith("system-"):
-            problems.append(f"Pod {metadata.get('name')}: priorityClassName {name} is not among the objects")
-        patched["spec"] = {**spec, "priority": classes.get(str(name), default) if name else default}
-    return patched
-
-
-def _name(item: Mapping[str, Any]) -> str:
-    metadata = item.get("metadata")
-    return str(metadata.get("name", "")) if isinstance(metadata, Mapping) else ""
-
-
-def _namespaces(objects: Iterable[Mapping[str, Any]]) -> dict[str, dict[str, str]]:
-    found = {}
-    for item in objects:
-        if item.get("kind") == "Namespace":
-            labels = item.get("metadata", {}).get("labels") or {}
-            found[_name(item)] = {str(key): str(value) for key, value in labels.items()}
-    return found
-
-
-def _now_ms(options: Mapping[str, Any], problems: list[str]) -> int:
-    now = options.get("now")
-    if now is None:
-        return int(datetime.now(UTC).timestamp() * 1000)
+def answer_json(
+    body: bytes, *, inventory: InventorySettings, scheduler_name: str = vocabulary.DEFAULT_SCHEDULER_NAME
+) -> tuple[int, bytes]:
+    """The same as bytes: the body of a request in, HTTP status (200 or 400) and the body of the answer out."""
     try:
-        moment = datetime.fromisoformat(str(now))
-    except ValueError:
-        problems.append(f'options.now "{now}" is no time like 2026-01-01T00:00:00Z')
-        return 0
-    return int((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1000)
-
-
-def _policy(options: Mapping[str, Any], problems: list[str]) -> PlacementPolicy:
-    """The placement asked for; absent means bin-packing, whatever the live default is."""
-    asked = options.get("placement") or {}
-    if not isinstance(asked, Mapping):
-        problems.append("options.placement must be an object with cpu, gpu, device")
-        return PlacementPolicy()
-    unknown = sorted(set(asked) - {"cpu", "gpu", "device"})
-    problems += [f"options.placement.{name} is unknown: cpu, gpu and device are read" for name in unknown]
-    try:
-        return PlacementPolicy.from_names(**{key: str(name) for key, name in asked.items() if key not in unknown})
+        document = from_json(body, allow_inf_nan=False)
     except ValueError as err:
-        problems.append(f"options.{err}")
-        return PlacementPolicy()
+        return 400, _encoded({"warnings": [f"not JSON: {err}"]})
+    try:
+        return 200, _encoded(answer(document, inventory=inventory, scheduler_name=scheduler_name))
+    except BadPlanInput as err:
+        return 400, _encoded({"warnings": err.warnings})
 
 
-def _check_actions(options: Mapping[str, Any], problems: list[str], notes: list[str]) -> None:
-    unknown = sorted(set(options) - {"actions", "now", "placement"})
-    problems += [f'unknown option "{name}": actions, now and placement are read' for name in unknown]
-    actions = options.get("actions", ["allocate"])
-    if not isinstance(actions, list):
-        problems.append("options.actions must be a list")
-        return
-    for action in actions:
-        if action not in ACTIONS:
-            problems.append(f'options.actions: "{action}" is unknown, {", ".join(ACTIONS)} are known')
-        elif action != "allocate":
-            notes.append(f'action "{action}" does nothing yet: this version only allocates')
-
-
-def _unread_kinds(objects: Iterable[Mapping[str, Any]], problems: list[str]) -> list[str]:
-    kinds = {str(item.get("kind", "")) for item in objects}
-    problems += [f'objects of kind "{kind}" are not understood' for kind in sorted(kinds - READ_KINDS - KNOWN_KINDS)]
-    return [
-        f"{kind} objects are accepted and not heeded yet: pods are planned one by one, in one unlimited queue"
-        for kind in sorted(kinds & KNOWN_KINDS)
-    ]
+def _encoded(document: dict[str, Any]) -> bytes:
+    return json.dumps(document, separators=(",", ":")).encode()
 
 
 def _document(planned: PlanAnswer, notes: list[str]) -> dict[str, Any]:

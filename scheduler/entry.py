@@ -85,8 +85,8 @@ def _device_problem(state: ClusterState, slot: int, request: Request, share: Dev
         return "is in use" if nodes.device_holders[slot, row] else None
     if not share.milli and not total_mib:
         return "has memory of unknown size"
-    room = nodes.device_room[slot, row] >= share.milli and nodes.device_free_mib[slot, row] >= share.memory_mib
-    return None if room else "has too little left"
+    room, free_mib = nodes.device_room[slot, row], nodes.device_free_mib[slot, row]
+    return None if room >= share.milli and free_mib >= share.memory_mib else "has too little left"
 
 
 def borne(state: ClusterState, slot: int, entry: Entry) -> bool:

@@ -44,7 +44,9 @@ def shape_of(request: Request, columns: Mapping[str, int], width: int) -> Shape:
     vector[layout.PODS] = 1
     for name, amount in request.extended:
         vector[columns[name]] = amount
-    asked = np.flatnonzero(vector > 0).astype(np.int64)
+    # in the order of names, not of columns, which depends on what was seen first
+    order = [*CORE_COLUMNS.values(), *(columns[name] for name, _ in request.extended)]
+    asked = np.array([column for column in order if vector[column] > 0], np.int64)
     whole = request.demand is Demand.WHOLE
     ask = Ask(
         columns=asked,

@@ -281,15 +281,19 @@ class ClusterState:
         assert (arrays.device_holders >= arrays.device_sharers).all()
         assert (arrays.idle == (arrays.device_healthy & (arrays.device_holders == 0)).sum(axis=1)).all()
         assert (arrays.shared == (arrays.device_sharers > 0).sum(axis=1)).all()
-        for slot, row in np.ndindex(arrays.device_room.shape):
-            assert arrays.device_room[slot, row] == self._room(slot, row), (slot, row)
+        for slot in self.slot_of.values():
+            for row in range(int(arrays.device_count[slot])):
+                assert arrays.device_room[slot, row] == self._room(slot, row), (slot, row)
         for slot in self._vacant:
             assert not any(array[slot].any() for array in arrays if array is not arrays.device_column), slot
 
 
 def held_mib(share: DeviceShare, total_mib: int) -> int:
-    """What a share holds of a device's memory. Whole: all of it. Recorded while the memory was unknown: its part."""
-    if share.milli >= FULL_MILLI:
+    """What a share holds of a device's memory. Whole: all of it. Recorded while the memory was unknown: its part.
+
+    0 of a device whose memory is unknown now.
+    """
+    if share.milli >= FULL_MILLI or total_mib == 0:
         return total_mib
     return share.memory_mib or share.milli * total_mib // FULL_MILLI
 

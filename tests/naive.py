@@ -54,20 +54,19 @@ class Node:
 
     def shared(self) -> list[int]:
         return [
-            device.index
-            for device in self.devices
-            if any(share.milli < 1000 for share in self.holders(device.index))
+            device.index for device in self.devices if any(share.milli < 1000 for share in self.holders(device.index))
         ]
 
     def may_open(self) -> int:
         """Untouched devices that may be taken, by rows and by the count that kube-scheduler keeps."""
-        assert self.inventory.device_resource is not None
+        if self.inventory.device_resource is None:
+            return 0
         by_count = self.free(self.inventory.device_resource) - len(self.shared())
         return max(min(len(self.untouched()), by_count), 0)
 
 
 def mib_held(share: DeviceShare, size: int) -> int:
-    if share.milli == 1000:
+    if share.milli == 1000 or not size:
         return size
     return share.memory_mib if share.memory_mib else share.milli * size // 1000
 
@@ -98,13 +97,8 @@ def share_left(node: Node, request: Request, row: int) -> int | None:
     if not device.healthy:
         return None
     if request.share_milli:
-        fitting = [
-            milli
-            for milli in range(1, 1001)
-            if milli <= node.free_milli(row) and milli * device.memory_mib // 1000 <= node.free_mib(row)
-        ]
-        if not device.memory_mib:
-            fitting = list(range(1, node.free_milli(row) + 1))
+        free_milli, free_mib = node.free_milli(row), node.free_mib(row)
+        fitting = [milli for milli in range(1, free_milli + 1) if milli * device.memory_mib // 1000 <= free_mib]
         left = max(fitting, default=0) - request.share_milli
     else:
         if not device.memory_mib:
@@ -164,15 +158,13 @@ def cost(node: Node, request: Request, policy: PlacementPolicy) -> tuple[int, ..
         idle = len(node.untouched())
         return (0, -idle, -left) if spread else (0, opened, left, idle)
     if request.demand is Demand.WHOLE:
-        idle = (
-            len(node.untouched()) if by_rows(node, request) else node.free(request.device_resource)
-        )
+        idle = len(node.untouched()) if by_rows(node, request) else node.free(request.device_resource)
         return (0, -idle if spread else idle)
     mig = sorted(name for name, _ in request.extended if name.startswith("nvidia.com/mig-"))
     if mig:
         free = node.free(mig[0])
         return (0, -free if spread else free)
-    free = node.free("cpu")
+    free = max(node.free("cpu"), 0)
     return (0, has_devices(node), -free if policy.cpu is Strategy.SPREAD else free)
 
 
@@ -184,9 +176,7 @@ def has_devices(node: Node) -> bool:
     )
 
 
-def place(
-    nodes: Sequence[Node], request: Request, policy: PlacementPolicy
-) -> tuple[str, list[int]] | None:
+def place(nodes: Sequence[Node], request: Request, policy: PlacementPolicy) -> tuple[str, list[int]] | None:
     """The best node and the devices there."""
     best: tuple[tuple[int, ...], str, list[int]] | None = None
     for node in nodes:

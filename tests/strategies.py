@@ -35,7 +35,7 @@ def inventory(
     virtual: bool = False,
     extended: dict[str, int] | None = None,
 ) -> NodeInventory:
-    """A node with modelled `devices` (MiB of each, 0 unknown; the last `unhealthy` ones unhealthy), or `counted` ones."""
+    """A node with `counted` devices, or modelled `devices`: MiB of each (0 unknown), the last `unhealthy` ones so."""
     count = len(devices) - unhealthy if devices else counted
     has = bool(devices) or counted > 0
     if shares is None:
@@ -51,9 +51,7 @@ def inventory(
         cluster="",
         device_resource=resource if has else None,
         product=None,
-        devices=tuple(
-            Device(index, None, mib, index < len(devices) - unhealthy) for index, mib in enumerate(devices)
-        ),
+        devices=tuple(Device(index, None, mib, index < len(devices) - unhealthy) for index, mib in enumerate(devices)),
         shares=shares,
         domains=(),
     )
@@ -116,9 +114,7 @@ def requests() -> st.SearchStrategy[Request]:
     count = st.integers(1, 4)
     return st.one_of(
         st.builds(Request, cpu, st.just(0), st.just(0)),
-        st.builds(
-            lambda milli, name: Request(milli, 1 << 30, 0, ((name, 1),)), cpu, st.sampled_from([MIG, PLUGIN])
-        ),
+        st.builds(lambda milli, name: Request(milli, 1 << 30, 0, ((name, 1),)), cpu, st.sampled_from([MIG, PLUGIN])),
         st.builds(whole, count, st.sampled_from([GPU, GPU, OTHER_GPU]), cpu),
         st.builds(fraction, st.sampled_from([1, 100, 142, 333, 334, 500, 667, 999]), st.integers(1, 3), cpu),
         st.builds(memory, st.sampled_from([1, 3, 50, 500, 7000, 15360]), st.integers(1, 3), cpu),

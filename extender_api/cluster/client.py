@@ -63,7 +63,7 @@ class WatchStream:
 
     def close(self) -> None:
         """Breaks the stream off; the reader gets Unreachable."""
-        self._response.close()
+        _hang_up(self._response)
 
     def __aiter__(self) -> WatchStream:
         return self
@@ -239,7 +239,7 @@ class ClusterClient:
                 await self._refuse(response)
             yield WatchStream(response, idle_s)
         finally:
-            response.close()
+            _hang_up(response)
 
     async def _refuse(self, response: aiohttp.ClientResponse) -> None:
         try:
@@ -249,6 +249,14 @@ class ClusterClient:
         if response.status == 401:
             await self._connection.renew(refused=True)
         raise Refused(Answer(response.status, body, _seconds(response.headers.get("Retry-After"))))
+
+
+def _hang_up(response: aiohttp.ClientResponse) -> None:
+    """Ends a stream at once; a polite end of TLS would wait for the other side, which may be dead."""
+    connection = response.connection
+    if connection is not None and connection.transport is not None:
+        connection.transport.abort()
+    response.close()
 
 
 def _seconds(header: str | None) -> float | None:

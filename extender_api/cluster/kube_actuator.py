@@ -47,6 +47,11 @@ class KubeActuator:
         """Posts the Binding and finds out what became of it."""
         return await binding.bind(self._client, order)
 
+    def stand_down(self) -> None:
+        """Forgets all that waits, as when another replica takes over; nothing of it is reported."""
+        self.lanes.clear()
+        self.notices.clear()
+
     async def run(self) -> None:
         """Works until cancelled."""
         async with asyncio.TaskGroup() as group:

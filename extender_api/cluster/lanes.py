@@ -48,6 +48,7 @@ class Lanes:
         self._ready: asyncio.Queue[str] = asyncio.Queue()
         self._busy: set[str] = set()  # pods with an order under way, in the queue, or waiting for their next try
         self._failures: dict[str, int] = {}
+        self._epoch = 0
 
     def __len__(self) -> int:
         """Pods with an order that is not done."""
@@ -60,6 +61,12 @@ class Lanes:
             self._busy.add(order.uid)
             self._ready.put_nowait(order.uid)
 
+    def clear(self) -> None:
+        """Forgets the orders that wait, unreported; those under way are finished, but not tried again."""
+        self._waiting.clear()
+        self._failures.clear()
+        self._epoch += 1
+
     async def run(self) -> None:
         """Works until cancelled."""
         async with asyncio.TaskGroup() as group:
@@ -69,18 +76,22 @@ class Lanes:
     async def _serve(self) -> None:
         while True:
             uid = await self._ready.get()
-            order = self._waiting.pop(uid)
+            order = self._waiting.pop(uid, None)
+            if order is None:  # forgotten
+                self._busy.discard(uid)
+                continue
+            epoch = self._epoch
             try:
                 step = await self._work(order)
             except Exception:
                 logger.exception("order for %s/%s", order.namespace, order.name)
                 step = Step(Fate.FAILED, 0, "internal error")
-            self._settle(order, step)
+            self._settle(order, step, repeat=step.fate is Fate.AGAIN and epoch == self._epoch)
 
-    def _settle(self, order: Order, step: Step) -> None:
+    def _settle(self, order: Order, step: Step, *, repeat: bool) -> None:
         uid = order.uid
         failures = self._failures.pop(uid, 0) + 1
-        if step.fate is Fate.AGAIN and failures < self._settings.attempts:
+        if repeat and failures < self._settings.attempts:
             logger.debug("%s/%s, attempt %d: %s", order.namespace, order.name, failures, step.text)
             self._failures[uid] = failures
             self._waiting[uid] = newer(order, self._waiting.get(uid))

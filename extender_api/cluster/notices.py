@@ -88,6 +88,10 @@ class Notices:
         """Forgets the reason that waits to be told for a pod, as when it waits no longer."""
         self._waiting.pop((uid, ""), None)
 
+    def clear(self) -> None:
+        """Forgets all that waits."""
+        self._waiting.clear()
+
     async def run(self) -> None:
         """Works until cancelled."""
         bucket = TokenBucket(self._settings.per_second, self._settings.burst)

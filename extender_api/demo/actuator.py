@@ -52,9 +52,9 @@ class EmbeddedActuator:
             case Nominate():
                 cluster.set_status(uid, nominatedNodeName=instruction.node)
             case Tell():
-                message = text.sentence(instruction.reason)
-                cluster.tell(uid, message)
+                cluster.tell(uid, text.phrase(instruction.reason.code))
                 if instruction.gated:
+                    message = text.sentence(instruction.reason)
                     cluster.set_condition(uid, reason="SchedulingGated", message=message)
             case Warn():
                 cluster.tell(uid, instruction.text)

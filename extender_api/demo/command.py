@@ -5,11 +5,14 @@ from __future__ import annotations
 import argparse
 import sys
 from pathlib import Path
+from typing import Final
 
 from rich.console import Console
 
 from extender_api.demo.objects import Pace
 from extender_api.demo.trace import DEFAULT_TRACE, TraceError
+
+SPEED: Final = Pace().speed
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -27,7 +30,7 @@ def run(options: argparse.Namespace) -> int:
     """Runs the demo; 0 when every pod that can run did, 1 when not, 2 when there is no trace."""
     from extender_api.demo.run import DemoOptions, run_demo  # so that --help stays quick
 
-    demo = DemoOptions(trace=options.trace, pods=options.pods, pace=Pace(arrive_s=float(options.seconds)))
+    demo = DemoOptions(trace=options.trace, pods=options.pods, pace=Pace(float(options.seconds), SPEED))
     console = Console(highlight=False, force_terminal=False if options.plain else None)
     try:
         return run_demo(demo, console)

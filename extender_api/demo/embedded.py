@@ -36,8 +36,7 @@ class ConflictError(Exception):
 class EmbeddedCluster:
     """Pods by uid, nodes by name, watchers.
 
-    `bindings` counts the Bindings accepted; `told` maps each pod's name to the last text that was written
-    for its owner.
+    `bindings` counts the Bindings accepted; `told` has the last event that was written about each pod, by uid.
     """
 
     def __init__(self) -> None:
@@ -124,8 +123,9 @@ class EmbeddedCluster:
         self._store("MODIFIED", pod)
 
     def tell(self, uid: str, text: str) -> None:
-        """Keeps what an event or condition says to the owner of the pod. Raises NotFoundError."""
-        self.told[self.pod(uid)["metadata"]["name"]] = text
+        """Writes an event about the pod. Raises NotFoundError."""
+        self.pod(uid)
+        self.told[uid] = text
 
     def delete_pod(self, uid: str) -> None:
         """Deletes at once. Raises NotFoundError."""

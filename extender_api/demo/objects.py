@@ -33,9 +33,9 @@ class Model:
     memory_gib: int
 
 
-A100: Final = Model("NVIDIA-A100-SXM4-80GB", 81920, 8, 128, 1024)
-H100: Final = Model("NVIDIA-H100-80GB-HBM3", 81559, 8, 192, 2048)
-L4: Final = Model("NVIDIA-L4", 23034, 4, 64, 256)
+A100: Final = Model("NVIDIA-A100-SXM4-80GB", 81920, 8, 192, 2048)
+H100: Final = Model("NVIDIA-H100-80GB-HBM3", 81559, 8, 224, 2048)
+L4: Final = Model("NVIDIA-L4", 23034, 4, 96, 384)
 
 
 def real_node(name: str, model: Model) -> Object:
@@ -118,7 +118,7 @@ class Pace:
     """
 
     arrive_s: float = 40.0
-    speed: float = 500.0
+    speed: float = 400.0
     shortest_s: float = 1.0
     longest_s: float = 12.0
 

@@ -4,33 +4,40 @@ from __future__ import annotations
 
 import time
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from extender_api.demo.embedded import EventKind
 from extender_api.demo.objects import Object
 from topology import vocabulary
 
-PLANNING = "being planned"
+PLANNING = "about to be planned"
 WITH_SCHEDULER = "planned, at kube-scheduler"
 
 
 @dataclass(slots=True)
 class Story:
-    """One pod; times of time.monotonic(). `reasons` are the texts that were written on it while it waited."""
+    """One pod; times of time.monotonic().
+
+    `why` is the phrase for what it waits for now, `message` the sentence that stands on the pod, `told` every phrase
+    that was ever given.
+    """
 
     name: str
     created: float
     bound: float | None = None
     ended: bool = False
-    waits_for: str = PLANNING
-    reasons: set[str] = field(default_factory=set)
+    why: str = PLANNING
+    message: str = ""
+    told: set[str] = field(default_factory=set)
 
 
 class Recorder:
-    """Watches a cluster. `stories` is by uid."""
+    """Watches a cluster. `stories` is by uid; `phrases` has the latest event about each pod, by uid."""
 
-    def __init__(self) -> None:
+    def __init__(self, phrases: Mapping[str, str]) -> None:
         self.stories: dict[str, Story] = {}
+        self._phrases = phrases
 
     def changed(self, kind: EventKind, document: Object) -> None:
         """The watcher."""
@@ -43,15 +50,17 @@ class Recorder:
         elif document["spec"].get("nodeName"):
             story.bound = story.bound or now
         else:
-            self._waits(story, document)
+            self._waits(uid, story, document)
 
-    @staticmethod
-    def _waits(story: Story, document: Object) -> None:
+    def _waits(self, uid: str, story: Story, document: Object) -> None:
         gates = [gate["name"] for gate in document["spec"].get("schedulingGates", [])]
-        story.waits_for = PLANNING if vocabulary.GATE in gates else WITH_SCHEDULER
-        for condition in document["status"].get("conditions", ()):
-            story.waits_for = condition["message"]
-            story.reasons.add(condition["message"])
+        conditions = document["status"].get("conditions", ())
+        story.message = conditions[0]["message"] if conditions else ""
+        if vocabulary.GATE not in gates:
+            story.why = WITH_SCHEDULER
+        elif story.message:
+            story.why = self._phrases.get(uid, story.message)
+            story.told.add(story.why)
 
     @property
     def created(self) -> int:
@@ -68,14 +77,21 @@ class Recorder:
 
     def waiting(self) -> Counter[str]:
         """Pods without a node by why."""
-        return Counter(story.waits_for for story in self.stories.values() if story.bound is None)
+        return Counter(story.why for story in self.stories.values() if story.bound is None)
+
+    def examples(self) -> dict[str, str]:
+        """For each reason why pods wait now, the newest pod's name and what stands on it."""
+        return {
+            story.why: f"{story.name}: {story.message}"
+            for story in self.stories.values()
+            if story.bound is None and story.message
+        }
 
     def waited(self) -> Counter[str]:
-        """Pods, those that were placed in the end included, by every reason they were ever given."""
-        return Counter(reason for story in self.stories.values() for reason in story.reasons)
+        """Pods by every reason they were ever given, those included that were placed in the end."""
+        return Counter(phrase for story in self.stories.values() for phrase in story.told)
 
     def to_bind_ms(self) -> list[float]:
         """Milliseconds from creation to the Binding, ascending."""
-        return sorted(
-            (story.bound - story.created) * 1000 for story in self.stories.values() if story.bound is not None
-        )
+        bound = ((story.bound, story.created) for story in self.stories.values())
+        return sorted((at - created) * 1000 for at, created in bound if at is not None)

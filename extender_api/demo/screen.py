@@ -12,15 +12,17 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from extender_api.demo.kubelet import NodeUse
+from extender_api.demo.accounts import NodeUse
 
 BLOCKS: Final = " ▁▂▃▄▅▆▇█"
 PLAIN_EVERY_S: Final = 5.0
+ROWS: Final = 5
+"""Reasons on the live screen; always so many lines, so that the screen does not jump."""
 
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """One look at the demo. `waiting` counts pods by the text that says why they wait."""
+    """One look at the demo. `waiting` counts pods by why they wait, `examples` quotes one pod of each."""
 
     elapsed_s: float
     created: int
@@ -31,6 +33,7 @@ class Frame:
     nodes: Mapping[str, NodeUse]
     products: Mapping[str, str]
     waiting: Counter[str] = field(default_factory=Counter)
+    examples: Mapping[str, str] = field(default_factory=dict)
 
 
 class Screen(Protocol):
@@ -83,8 +86,9 @@ class PlainScreen:
         self._next_s = frame.elapsed_s + self._every_s
         devices = " ".join(f"{name}:[{bar(use)}]" for name, use in frame.nodes.items())
         self._console.print(f"{headline(frame)}  {devices}", markup=False, soft_wrap=True)
-        for text, count in frame.waiting.most_common(3):
-            self._console.print(f"    {count} waiting: {text}", markup=False, soft_wrap=True)
+        for why, count in frame.waiting.most_common(4):
+            quoted = f" ({frame.examples[why]})" if why in frame.examples else ""
+            self._console.print(f"    {count} waiting: {why}{quoted}", markup=False, soft_wrap=True)
 
 
 def headline(frame: Frame) -> str:
@@ -120,12 +124,12 @@ def picture(frame: Frame) -> RenderableType:
     for name, use in frame.nodes.items():
         nodes.add_row(name, frame.products[name], _bars(use), f"{use.used_gpus:.1f} of {use.gpus}", str(use.pods))
     waiting = Table(box=None, padding=(0, 2, 0, 0))
-    waiting.add_column("pods", justify="right")
-    waiting.add_column("wait because")
-    for text, count in frame.waiting.most_common(5):
-        waiting.add_row(str(count), Text(text, overflow="ellipsis", no_wrap=True))
-    if not frame.waiting:
-        waiting.add_row("0", "")
+    for title in ("pods", "wait because", "for example"):
+        waiting.add_column(title, justify="right" if title == "pods" else "left", no_wrap=True)
+    for why, count in frame.waiting.most_common(ROWS):
+        waiting.add_row(str(count), why, Text(frame.examples.get(why, ""), "bright_black"))
+    for _ in range(ROWS - len(frame.waiting)):
+        waiting.add_row("", "", "")
     return Group(_progress(frame), Text(), nodes, Text(), waiting)
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from rich.console import Console
 from rich.table import Table
 
-from extender_api.demo.kubelet import Kubelets
+from extender_api.demo.accounts import Accounts
 from extender_api.demo.recorder import Recorder
 from extender_api.demo.stock import CallTimes
 
@@ -20,9 +20,9 @@ class Usage:
 
     samples: list[float] = field(default_factory=list)
 
-    def note(self, kubelets: Kubelets) -> None:
+    def note(self, accounts: Accounts) -> None:
         """Takes a sample."""
-        real = [use for use in kubelets.use.values() if not use.virtual]
+        real = [use for use in accounts.use.values() if not use.virtual]
         if real:
             self.samples.append(sum(use.used_gpus for use in real) / sum(use.gpus for use in real))
 
@@ -61,17 +61,17 @@ class Summary:
         return not self.refused_by_nodes and not self.lost
 
 
-def sum_up(recorder: Recorder, kubelets: Kubelets, usage: Usage, times: CallTimes, mistakes: frozenset[str]) -> Summary:
+def sum_up(recorder: Recorder, accounts: Accounts, usage: Usage, times: CallTimes, mistakes: frozenset[str]) -> Summary:
     """The summary. `mistakes` are the uids of pods that were never meant to run."""
     without = {uid: story for uid, story in recorder.stories.items() if story.bound is None}
     return Summary(
         created=recorder.created,
         placed=recorder.placed,
-        impossible={story.name: story.waits_for for uid, story in without.items() if uid in mistakes},
-        lost={story.name: story.waits_for for uid, story in without.items() if uid not in mistakes},
-        refused_by_nodes=kubelets.refused,
-        real_devices=sum(len(use.devices) for use in kubelets.use.values()),
-        devices_touched=len(kubelets.touched),
+        impossible={story.name: story.message for uid, story in without.items() if uid in mistakes},
+        lost={story.name: story.message or story.why for uid, story in without.items() if uid not in mistakes},
+        refused_by_nodes=accounts.refused,
+        real_devices=sum(len(use.devices) for use in accounts.use.values()),
+        devices_touched=len(accounts.touched),
         usage=usage,
         to_bind_ms=recorder.to_bind_ms(),
         calls={verb: _call(seconds) for verb, seconds in times.seconds.items() if seconds},

@@ -70,7 +70,7 @@ def plain_costs(
         if virtual[slot]:
             cost[slot] = VIRTUAL
             continue
-        amount = free[slot, pack]
+        amount = max(free[slot, pack], 0)
         if device_count[slot] > 0 and device_column[slot] == asked:
             amount = idle[slot]
         value = MOST_FREE - amount if spread else amount

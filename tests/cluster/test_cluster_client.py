@@ -173,6 +173,45 @@ class TestCredentials:
                 await first_lines(client, idle_s=1.0)
             assert await client.access.authorization() == "Bearer new"
 
+    async def test_credentials_are_read_again_now_and_then(
+        self, api: FakeApi, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("extender_api.cluster.connection._RENEW_EVERY_S", 0.01)
+        monkeypatch.setattr("extender_api.cluster.connection._RENEW_AT_MOST_EVERY_S", 0.0)
+        token = tmp_path / "token"
+        token.write_text("old")
+        kubeconfig = write_kubeconfig(tmp_path / "k", api.url, {"tokenFile": str(token)})
+        async with await ClusterClient.connect(ClientSettings(kubeconfig=kubeconfig)) as client:
+            key = client.access.configuration.api_key
+            token.unlink()  # in the middle of being replaced: the old one must do
+            await asyncio.sleep(0.05)
+            assert key["BearerToken"] == "Bearer old"
+            token.write_text("new")
+            await until(lambda: bool(key["BearerToken"] == "Bearer new"))
+        assert api.calls == []
+
+    async def test_a_refused_token_that_cannot_be_read_again_stays_refused(self, api: FakeApi, tmp_path: Path) -> None:
+        token = tmp_path / "token"
+        token.write_text("old")
+        kubeconfig = write_kubeconfig(tmp_path / "k", api.url, {"tokenFile": str(token)})
+        async with await ClusterClient.connect(ClientSettings(kubeconfig=kubeconfig)) as client:
+            token.unlink()
+            api.fail("GET", POD, answer(401))
+            assert (await client.get(POD)).status == 401
+        assert len(api.calls) == 1
+
+
+async def test_a_proxy_of_the_kubeconfig(api: FakeApi, tmp_path: Path) -> None:
+    path = tmp_path / "k"
+    write_kubeconfig(path, "http://cluster.invalid", {})
+    document = yaml.safe_load(path.read_text())
+    document["clusters"][0]["cluster"]["proxy-url"] = api.url
+    path.write_text(yaml.safe_dump(document))
+    await api.put("pods", pod())
+    async with await ClusterClient.connect(ClientSettings(kubeconfig=str(path))) as client:
+        assert (await client.get(POD)).ok
+    assert api.calls[0].headers["Host"] == "cluster.invalid"
+
 
 async def first_lines(client: ClusterClient, *, idle_s: float) -> list[bytes]:
     async with client.watch(paths.PODS, version="1", timeout_s=60, idle_s=idle_s) as lines:
@@ -319,10 +358,19 @@ async def test_tls_with_authority_and_client_certificate(tmp_path: Path) -> None
         path.write_text(yaml.safe_dump(document))
         async with await ClusterClient.connect(ClientSettings(kubeconfig=str(path))) as client:
             assert (await client.get("/version")).ok
+            document["clusters"][0]["cluster"]["server"] = f"https://localhost:{port}"
+            path.write_text(yaml.safe_dump(document))
+            async with await ClusterClient.connect(ClientSettings(kubeconfig=str(path))) as misnamed:
+                with pytest.raises(Unreachable, match="localhost"):
+                    await misnamed.get("/version")
+            document["clusters"][0]["cluster"]["tls-server-name"] = "127.0.0.1"
+            path.write_text(yaml.safe_dump(document))
+            async with await ClusterClient.connect(ClientSettings(kubeconfig=str(path))) as named:
+                assert (await named.get("/version")).ok
             certificate(tmp_path, "client")  # renewed in its place; the server still wants the first one
             assert await client._connection.renew(refused=True)
             with pytest.raises(Unreachable):
                 await client.get("/version")
     finally:
         await runner.cleanup()
-    assert seen == [{"commonName": "client"}]
+    assert seen == [{"commonName": "client"}] * 2

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from extender_api.cluster import decode
+from extender_api.cluster import decode, fields
 from extender_api.cluster.decode import DecodeError, decode_pod
 from extender_api.cluster.pod import is_kept_annotation
 from scheduler.pod import (
@@ -191,6 +191,13 @@ class TestAmounts:
         model = {"name": "c", "resources": {"requests": {"cpu": "3", "memory": "5Gi"}}}
         first, second = containers(model), containers(model)
         assert first.containers[0].requests is second.containers[0].requests
+
+    def test_what_is_shared_is_bounded(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(fields, "_CACHED", 10)
+        monkeypatch.setattr(fields, "_cache", {})
+        for number in range(100):
+            assert fields.amounts({"cpu": str(number)}) == {"cpu": number * 1000}
+            assert len(fields._cache) <= 10
 
 
 class TestResize:

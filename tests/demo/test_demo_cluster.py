@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from extender_api.demo.accounts import Accounts
 from extender_api.demo.embedded import ConflictError, EmbeddedCluster, NotFoundError
 from extender_api.demo.kubelet import Kubelets
 from extender_api.demo.objects import GPU, L4, Object, admiralty_node, pod, real_node
@@ -30,7 +31,8 @@ class Fixture:
         self.cluster.add_node(real_node("real", L4))
         self.cluster.add_node(admiralty_node("far", gpus=2))
         self.runs_s: dict[str, float] = {}
-        self.kubelets = Kubelets(self.cluster, self.runs_s)
+        self.accounts = Accounts()
+        Kubelets(self.cluster, self.accounts, self.runs_s)
 
     def released(self, **options: Any) -> str:
         uid = self.cluster.create_pod(pod("p", options.pop("resources", SMALL), **options))
@@ -105,12 +107,12 @@ async def test_a_pod_runs_and_ends_and_gives_back() -> None:
     fixture.runs_s[uid] = 0.02
     fixture.cluster.bind(uid, "real", allocation("real", (2, 500, 11000)))
     await asyncio.sleep(0.01)
-    use = fixture.kubelets.use["real"]
-    assert (use.filled(2), use.pods, fixture.kubelets.running) == (0.5, 1, 1)
+    use = fixture.accounts.use["real"]
+    assert (use.filled(2), use.pods, fixture.accounts.running) == (0.5, 1, 1)
     await asyncio.sleep(0.05)
-    assert (use.filled(2), use.pods, fixture.kubelets.running) == (0.0, 0, 0)
+    assert (use.filled(2), use.pods, fixture.accounts.running) == (0.0, 0, 0)
     assert uid not in fixture.cluster.pods
-    assert fixture.kubelets.touched == {("real", 2)}
+    assert fixture.accounts.touched == {("real", 2)}
 
 
 @pytest.mark.parametrize(
@@ -127,7 +129,7 @@ async def test_over_use_and_nonsense_is_refused(annotations: dict[str, str], tex
     fixture = Fixture()
     assert await fixture.bound("real", allocation("real", (0, 500, 10000))) == "Running"
     assert await fixture.bound("real", annotations) == "Failed"
-    assert text in fixture.kubelets.refused[0]
+    assert text in fixture.accounts.refused[0]
 
 
 async def test_devices_need_an_allocation_on_a_real_node() -> None:
@@ -142,4 +144,4 @@ async def test_a_virtual_node_counts_and_wants_no_allocation() -> None:
     assert await fixture.bound("far", allocation("far", (0, 1000, 1)), resources=whole) == "Failed"
     phases = [await fixture.bound("far", {}, resources=whole) for _ in range(3)]
     assert phases == ["Running", "Running", "Failed"]
-    assert fixture.kubelets.use["far"].used_gpus == 2
+    assert fixture.accounts.use["far"].used_gpus == 2

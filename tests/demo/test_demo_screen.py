@@ -8,8 +8,8 @@ from collections import Counter
 import pytest
 from rich.console import Console
 
+from extender_api.demo.accounts import Accounts, DeviceUse, NodeUse
 from extender_api.demo.embedded import EmbeddedCluster
-from extender_api.demo.kubelet import DeviceUse, Kubelets, NodeUse
 from extender_api.demo.objects import pod
 from extender_api.demo.recorder import PLANNING, WITH_SCHEDULER, Recorder
 from extender_api.demo.screen import Frame, LiveScreen, PlainScreen, bar, picture, screen_for
@@ -26,7 +26,18 @@ def use(*devices: tuple[int, int]) -> NodeUse:
 
 def frame(elapsed_s: float = 1.0) -> Frame:
     nodes = {"n1": use((0, 0), (500, 500), (1000, 1000)), "far": NodeUse(4, 0, [], counted=3)}
-    return Frame(elapsed_s, 5, 9, 3, 2, 1, nodes, {"n1": "L4", "far": "virtual"}, Counter({"too few GPUs": 2}))
+    return Frame(
+        elapsed_s,
+        5,
+        9,
+        3,
+        2,
+        1,
+        nodes,
+        {"n1": "L4", "far": "virtual"},
+        Counter({"too few GPUs": 2}),
+        {"too few GPUs": "p1: needs 4"},
+    )
 
 
 def shown(console: Console) -> str:
@@ -59,7 +70,7 @@ def test_plain_lines_come_now_and_then_and_say_why_pods_wait() -> None:
     assert len(lines) == 4
     assert "5/9 created  3 placed  2 running  1 ended  2 waiting" in lines[0]
     assert "n1:[ ▄█] far:[3/4]" in lines[0]
-    assert lines[1].strip() == "2 waiting: too few GPUs"
+    assert lines[1].strip() == "2 waiting: too few GPUs (p1: needs 4)"
 
 
 def test_the_live_screen_shows_nodes_and_reasons() -> None:
@@ -83,27 +94,31 @@ def test_an_empty_frame_can_be_drawn() -> None:
 
 
 async def test_the_recorder_knows_where_each_pod_is() -> None:
-    cluster, recorder = EmbeddedCluster(), Recorder()
+    cluster = EmbeddedCluster()
+    recorder = Recorder(cluster.told)
     for kind, name in (("gated", "a"), ("told", "b"), ("released", "c")):
         uid = cluster.create_pod(pod(name, SMALL))
         if kind == "told":
+            cluster.tell(uid, "full")
             cluster.set_condition(uid, reason="SchedulingGated", message="no room")
         if kind == "released":
             cluster.ungate(uid)
     cluster.watch(recorder.changed)
-    assert recorder.waiting() == {PLANNING: 1, "no room": 1, WITH_SCHEDULER: 1}
-    assert recorder.waited() == {"no room": 1}
+    assert recorder.waiting() == {PLANNING: 1, "full": 1, WITH_SCHEDULER: 1}
+    assert recorder.examples() == {"full": "b: no room"}
+    assert recorder.waited() == {"full": 1}
     assert (recorder.created, recorder.placed, recorder.ended) == (3, 0, 0)
 
 
 def test_the_summary_tells_the_lost_from_the_impossible() -> None:
-    cluster, recorder = EmbeddedCluster(), Recorder()
+    cluster = EmbeddedCluster()
+    recorder = Recorder(cluster.told)
     lost, impossible = (cluster.create_pod(pod(name, SMALL)) for name in ("lost", "impossible"))
     cluster.set_condition(impossible, reason="SchedulingGated", message="a fraction must be below 1")
     cluster.watch(recorder.changed)
     times = CallTimes()
     times.seconds["filter"] = [0.001, 0.002]
-    summary = sum_up(recorder, Kubelets(cluster, {}), Usage([0.5, 1.0]), times, frozenset({impossible}))
+    summary = sum_up(recorder, Accounts(), Usage([0.5, 1.0]), times, frozenset({impossible}))
     assert not summary.ok
     assert list(summary.lost) == ["lost"]
     assert summary.impossible == {"impossible": "a fraction must be below 1"}

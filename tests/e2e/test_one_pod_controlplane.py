@@ -52,7 +52,7 @@ def test_whole_devices_shares_and_plain_pods_run(
     assert entry["valueFrom"]["fieldRef"]["fieldPath"] == f"metadata.annotations['{GPU_UUIDS}']"
     assert some["spec"]["nodeName"] == "l4", "the device that is shared already"
     assert plain["spec"]["nodeName"] == "cpu"
-    assert ALLOCATION not in plain["metadata"]["annotations"]
+    assert "annotations" not in plain["metadata"]
     books.agree(kube, ops)
     assert ops.workload(namespace, "half")["stage"] == "bound"
     assert not events(kube, namespace, "half"), "a pod that goes its way is no news"

@@ -1,0 +1,88 @@
+"""The options of a plan document."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from extender_api.cluster.fields import FieldError, epoch_ms
+from scheduler.policy import PlacementPolicy, PolicyError
+
+ALLOCATE: Final = "allocate"
+ACTIONS: Final = (ALLOCATE, "consolidate", "reclaim", "preempt", "stale")
+PLACES: Final = ("cpu", "gpu", "device")
+
+
+@dataclass(slots=True)
+class PlanOptions:
+    """What is asked for. `problems` says what cannot be understood, `notes` what is understood and not done."""
+
+    now_ms: int = 0
+    policy: PlacementPolicy = field(default_factory=PlacementPolicy)
+    allocate: bool = True
+    problems: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+
+def read_options(given: object) -> PlanOptions:
+    """Reads the member `options` of a plan document; null is the same as absent, throughout."""
+    options = PlanOptions()
+    if given is None:
+        given = {}
+    if not isinstance(given, Mapping):
+        options.problems.append('"options" must be an object')
+        return options
+    for name in sorted(str(key) for key in given):
+        if name not in ("actions", "now", "placement"):
+            options.problems.append(f'options has no member "{name}": actions, now and placement are read')
+    _read_actions(given.get("actions"), options)
+    options.now_ms = _now_ms(given.get("now"), options.problems)
+    options.policy = _policy(given.get("placement"), options.problems)
+    return options
+
+
+def _read_actions(given: object, options: PlanOptions) -> None:
+    if given is None:
+        return
+    if not isinstance(given, list):
+        options.problems.append("options.actions must be a list")
+        return
+    for action in given:
+        if action not in ACTIONS:
+            options.problems.append(f'options.actions: "{action}" is unknown; {", ".join(ACTIONS)} are known')
+        elif action != ALLOCATE:
+            options.notes.append(f'action "{action}" does nothing yet: this version only allocates')
+    options.allocate = ALLOCATE in given
+    if not options.allocate:
+        options.notes.append(f'nothing is placed: options.actions does not name "{ALLOCATE}"')
+
+
+def _now_ms(given: object, problems: list[str]) -> int:
+    try:
+        now_ms = epoch_ms(given, "options", "now")
+    except FieldError as err:
+        problems.append(str(err))
+        return 0
+    return time.time_ns() // 1_000_000 if now_ms is None else now_ms
+
+
+def _policy(given: object, problems: list[str]) -> PlacementPolicy:
+    """The placement asked for, by the name of a policy or part by part; what is absent packs, whatever live does."""
+    if given is None:
+        return PlacementPolicy()
+    if isinstance(given, str):
+        given = dict.fromkeys(PLACES, given)
+    if not isinstance(given, Mapping):
+        problems.append(f"options.placement must be the name of a policy, or an object with {', '.join(PLACES)}")
+        return PlacementPolicy()
+    names: dict[str, Any] = {str(key): name for key, name in given.items() if name is not None}
+    known = {key: str(names[key]) for key in PLACES if key in names}
+    unknown = sorted(names.keys() - known)
+    problems += [f"options.placement has no member {key}: {', '.join(PLACES)} are read" for key in unknown]
+    try:
+        return PlacementPolicy.from_names(**known)
+    except PolicyError as err:
+        problems.append(f"options.placement: {err}")
+        return PlacementPolicy()

@@ -1,0 +1,123 @@
+from __future__ import annotations
+
+import time
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from extender_api.cluster.client import ClusterClient
+from extender_api.cluster.lease import LeaseFollower, LeaseSettings, holder_host, holds
+from extender_api.cluster.node import LeaseFacts
+from extender_api.cluster.reflector import ReflectorSettings
+from tests.cluster.fakeapi import FakeApi, hang
+from tests.cluster.waiting import running, until
+
+US, THEM = "host-a", "host-b"
+SETTINGS = LeaseSettings(namespace="kube-system", name="tangram", hostname=US)
+
+
+@pytest.mark.parametrize(
+    ("identity", "host"),
+    [
+        ("host-a_8b8c2a5e-0000-4000-8000-000000000000", "host-a"),
+        ("my_odd_host_1234", "my_odd_host"),
+        ("host-a", "host-a"),
+        ("", ""),
+    ],
+)
+def test_the_host_of_a_holder(identity: str, host: str) -> None:
+    assert holder_host(identity) == host
+
+
+@pytest.mark.parametrize(
+    ("lease", "now_ms", "held"),
+    [
+        (LeaseFacts("l", f"{US}_1", renewed_ms=10_000, duration_ms=15_000), 24_999, True),
+        (LeaseFacts("l", f"{US}_1", renewed_ms=10_000, duration_ms=15_000), 25_000, False),
+        (LeaseFacts("l", f"{THEM}_1", renewed_ms=10_000, duration_ms=15_000), 11_000, False),
+        (LeaseFacts("l", f"{US}-2_1", renewed_ms=10_000, duration_ms=15_000), 11_000, False),
+        (LeaseFacts("l", "", renewed_ms=10_000, duration_ms=15_000), 11_000, False),
+        (None, 11_000, False),
+    ],
+)
+def test_who_holds_it(lease: LeaseFacts | None, now_ms: int, held: bool) -> None:
+    assert holds(lease, US, now_ms) is held
+
+
+def now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+def lease(host: str, *, name: str = "tangram", seconds: int = 15, age_s: float = 0.0) -> dict[str, Any]:
+    renewed = datetime.fromtimestamp(time.time() - age_s, UTC)
+    return {
+        "metadata": {"name": name, "namespace": "kube-system"},
+        "spec": {
+            "holderIdentity": f"{host}_uuid" if host else "",
+            "leaseDurationSeconds": seconds,
+            "renewTime": renewed.isoformat(timespec="microseconds").replace("+00:00", "Z"),
+        },
+    }
+
+
+async def test_the_lease_changes_hands(api: FakeApi, client: ClusterClient) -> None:
+    changes: list[bool] = []
+    follower = LeaseFollower(client, SETTINGS, now_ms=now_ms, on_change=changes.append)
+    await api.put("leases", lease(US, name="kube-scheduler"))  # another one, of no concern
+    async with running(follower.run()):
+        await until(follower.synced.is_set)
+        assert not follower.active
+        await api.put("leases", lease(THEM))
+        await until(lambda: follower.holder.startswith(THEM))
+        assert changes == []
+        await api.put("leases", lease(US))
+        await until(lambda: follower.active)
+        await api.put("leases", lease(US))  # renewed
+        await api.put("leases", lease(THEM))
+        await until(lambda: not follower.active)
+        await api.put("leases", lease(US))
+        await until(lambda: follower.active)
+        await api.put("leases", lease(""))  # given up
+        await until(lambda: not follower.active)
+        await api.put("leases", lease(US))
+        await until(lambda: follower.active)
+        await api.remove("leases", "kube-system/tangram")
+        await until(lambda: not follower.active)
+    assert changes == [True, False, True, False, True, False]
+    assert api.calls[0].path == "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases"
+    assert api.calls[0].query["fieldSelector"] == "metadata.name=tangram"
+
+
+async def test_an_old_lease_of_ours_is_none(api: FakeApi, client: ClusterClient) -> None:
+    await api.put("leases", lease(US, age_s=60))
+    follower = LeaseFollower(client, SETTINGS, now_ms=now_ms, on_change=lambda _: None)
+    async with running(follower.run()):
+        await until(follower.synced.is_set)
+        assert not follower.active
+
+
+async def test_a_lease_that_is_not_renewed_expires_without_a_word_from_the_api_server(
+    api: FakeApi, client: ClusterClient
+) -> None:
+    changes: list[bool] = []
+    api.fail("WATCH", "leases", hang)
+    await api.put("leases", lease(US, seconds=1))
+    follower = LeaseFollower(
+        client, SETTINGS, now_ms=now_ms, on_change=changes.append, reflector=ReflectorSettings(idle_s=30)
+    )
+    async with running(follower.run()):
+        await until(lambda: follower.active)
+        await until(lambda: not follower.active)
+    assert changes == [True, False]
+
+
+async def test_without_a_lease_we_always_act(client: ClusterClient, api: FakeApi) -> None:
+    changes: list[bool] = []
+    settings = LeaseSettings(follow=False, hostname=US)
+    follower = LeaseFollower(client, settings, now_ms=now_ms, on_change=changes.append)
+    async with running(follower.run()):
+        await until(follower.synced.is_set)
+        assert follower.active
+    assert changes == [True]
+    assert api.calls == []

@@ -1,0 +1,144 @@
+"""The shipped roles on a real API server: enough for every call that Tangram makes, and no more."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+
+import pytest
+
+from extender_api.doctor import shipped
+from tests.controlplane import installation
+from tests.controlplane.control_plane import ControlPlane
+from tests.controlplane.kube import ApiError, Kube
+from tests.controlplane.resources import LEASES, NAMESPACES, NODES, PODS, Object, Resource
+from tests.manifests.pods import ASSIGNED, NAMESPACE, cluster_role_binding, create, node
+
+pytestmark = pytest.mark.controlplane
+
+
+@pytest.fixture
+def tangram_alone(kube: Kube, plane: ControlPlane) -> Iterator[Kube]:
+    """A client with the roles of Tangram, and without those of the kube-scheduler that shares its account."""
+    system = installation.NAMESPACE
+    kube.apply({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "alone", "namespace": system}})
+    kube.apply(cluster_role_binding("alone", "tangram", system))
+    binding = cluster_role_binding("alone", "tangram", system)
+    binding["kind"], binding["roleRef"] = "RoleBinding", {**binding["roleRef"], "kind": "Role"}
+    binding["metadata"]["namespace"] = system
+    kube.apply(binding)
+    client = plane.client(plane.service_account_kubeconfig(system, "alone"))
+    yield client
+    client.close()
+
+
+LEASE = {
+    "apiVersion": "coordination.k8s.io/v1",
+    "kind": "Lease",
+    "metadata": {"name": "tangram", "namespace": installation.NAMESPACE},
+    "spec": {"holderIdentity": "host_1"},
+}
+
+
+def test_tangram_may_do_all_it_does(kube: Kube, tangram_alone: Kube) -> None:
+    kube.create(node("n1"))
+    kube.apply(LEASE)
+    pod = create(kube, "pod", {"gpu-fraction": "0.5"})
+    path = f"/api/v1/namespaces/{NAMESPACE}/pods/pod"
+
+    for resource in (PODS, NODES, NAMESPACES):
+        assert tangram_alone.list(resource)
+        watch(tangram_alone, resource.path())
+    tangram_alone.request("GET", PODS.path(), params={"fieldSelector": "status.phase!=Succeeded,status.phase!=Failed"})
+    own = {"fieldSelector": "metadata.name=tangram"}
+    leases = LEASES.path(installation.NAMESPACE)
+    assert tangram_alone.request("GET", leases, params=own)["items"]
+    watch(tangram_alone, leases, **own)
+    assert tangram_alone.get(PODS, "pod", NAMESPACE)["metadata"]["uid"] == pod["metadata"]["uid"]
+    tangram_alone.patch(PODS, "pod", {"status": {"nominatedNodeName": "n1"}}, NAMESPACE, "status")
+    tangram_alone.patch(PODS, "pod", [{"op": "remove", "path": "/spec/schedulingGates/0"}], NAMESPACE)
+    tangram_alone.request("POST", f"{path}/binding", binding_of(pod))
+    tangram_alone.create(event_about(pod), NAMESPACE)
+
+    assert kube.get(PODS, "pod", NAMESPACE)["spec"]["nodeName"] == "n1"
+    assert kube.list(Resource("events.k8s.io/v1", "events", True), NAMESPACE)
+
+
+def watch(client: Kube, path: str, **query: str) -> None:
+    """Watches for a moment. Raises ApiError where that is not allowed."""
+    with contextlib.suppress(ValueError):  # what comes is a stream and no JSON document
+        client.request("GET", path, params={"watch": "1", "timeoutSeconds": "1", **query})
+
+
+def binding_of(pod: Object) -> Object:
+    return {
+        "apiVersion": "v1",
+        "kind": "Binding",
+        "metadata": {"name": pod["metadata"]["name"], "uid": pod["metadata"]["uid"], "annotations": ASSIGNED},
+        "target": {"apiVersion": "v1", "kind": "Node", "name": "n1"},
+    }
+
+
+def event_about(pod: Object) -> Object:
+    metadata = pod["metadata"]
+    return {
+        "apiVersion": "events.k8s.io/v1",
+        "kind": "Event",
+        "metadata": {"name": "told", "namespace": metadata["namespace"]},
+        "eventTime": "2026-01-01T00:00:00.000000Z",
+        "type": "Normal",
+        "reason": "Waiting",
+        "action": "Plan",
+        "note": "told",
+        "regarding": {"kind": "Pod", "namespace": metadata["namespace"], "name": metadata["name"]},
+        "reportingController": "tangram.scheduler",
+        "reportingInstance": "test",
+    }
+
+
+FORBIDDEN: list[tuple[str, str, Object | None]] = [
+    ("DELETE", f"/api/v1/namespaces/{NAMESPACE}/pods/pod", None),
+    ("DELETE", f"/api/v1/namespaces/{NAMESPACE}/pods", None),
+    ("POST", f"/api/v1/namespaces/{NAMESPACE}/pods/pod/eviction", {}),
+    ("POST", f"/api/v1/namespaces/{NAMESPACE}/pods", {}),
+    ("PUT", f"/api/v1/namespaces/{NAMESPACE}/pods/pod", {}),
+    ("POST", f"/api/v1/namespaces/{NAMESPACE}/pods/pod/exec", None),
+    ("PATCH", "/api/v1/nodes/n1", {}),
+    ("PATCH", "/api/v1/nodes/n1/status", {}),
+    ("GET", "/api/v1/secrets", None),
+    ("GET", "/api/v1/configmaps", None),
+    ("GET", "/api/v1/persistentvolumes", None),
+    ("PUT", f"/apis/coordination.k8s.io/v1/namespaces/{installation.NAMESPACE}/leases/tangram", {}),
+    ("GET", f"/apis/coordination.k8s.io/v1/namespaces/{installation.NAMESPACE}/leases/other", None),
+    ("GET", f"/apis/coordination.k8s.io/v1/namespaces/{installation.NAMESPACE}/leases", None),
+    ("GET", "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/kube-scheduler", None),
+    ("DELETE", f"{shipped.COLLECTIONS['MutatingAdmissionPolicy']}/{shipped.GATE}", None),
+    ("PATCH", f"{shipped.COLLECTIONS['ClusterRole']}/tangram", {}),
+]
+
+
+def test_tangram_may_do_nothing_else(tangram_alone: Kube) -> None:
+    for method, path, body in FORBIDDEN:
+        with pytest.raises(ApiError) as refused:
+            tangram_alone.request(method, path, body)
+        assert refused.value.status == 403, (method, path, str(refused.value))
+
+
+def test_the_shipped_account_runs_kube_scheduler_too(kube: Kube, plane: ControlPlane) -> None:
+    kube.apply(LEASE)
+    client = plane.client(plane.service_account_kubeconfig(installation.NAMESPACE, installation.SERVICE_ACCOUNT))
+    try:
+        for path in (
+            "/api/v1/persistentvolumes",
+            "/apis/storage.k8s.io/v1/csinodes",
+            "/apis/storage.k8s.io/v1/storageclasses",
+        ):
+            client.request("GET", path)
+        lease = client.get(LEASES, "tangram", installation.NAMESPACE)
+        client.request("PUT", LEASES.path(installation.NAMESPACE, "tangram"), lease)
+        with pytest.raises(ApiError, match="forbidden"):
+            client.request("GET", "/api/v1/secrets")
+        with pytest.raises(ApiError, match="forbidden"):
+            client.delete(LEASES, "tangram", installation.NAMESPACE)
+    finally:
+        client.close()
