@@ -61,6 +61,7 @@ def new_engine(settings: Settings) -> Engine:
             nominate_from_nodes=settings.nomination.min_nodes,
             tell_after_ms=milliseconds(settings.reasons.tell_after_s),
             retell_after_ms=milliseconds(settings.reasons.retell_after_s),
+            require_device_variable=settings.gate.require_device_variable,
             fact_ttl_ms=milliseconds(settings.gate.fact_ttl_s),
         ),
     )

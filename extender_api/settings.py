@@ -162,6 +162,11 @@ class Gate(Section):
     booking_deadline_s: Seconds = Field(
         60.0, description="A planned pod that does not come to bind for so long is planned again."
     )
+    require_device_variable: bool = Field(
+        True,
+        description="Whether a share waits when its container would not learn its device, because the admission policy "
+        "did not see the pod. False only where something else tells containers their devices.",
+    )
     fact_ttl_s: Seconds = Field(
         30.0, description="How long the list of nodes that kube-scheduler offered for a pod is believed."
     )

@@ -34,6 +34,8 @@ class EngineSettings:
 
     scheduler_name: str = vocabulary.DEFAULT_SCHEDULER_NAME
     device_resources: tuple[str, ...] = vocabulary.DEFAULT_DEVICE_RESOURCES
+    require_device_variable: bool = False
+    """Whether a share waits when its container would never learn its device; see `device_variable`."""
     booking_deadline_ms: int = 60_000
     """A booking whose pod does not come to bind for so long is planned again."""
     max_in_flight: int = 512
@@ -58,7 +60,7 @@ class Engine:
     def __init__(self, cluster: Cluster, settings: EngineSettings) -> None:
         self.cluster = cluster
         self.settings = settings
-        self.roster = Roster(settings.device_resources)
+        self.roster = Roster(settings.device_resources, require_device_variable=settings.require_device_variable)
         self.adoption = Adoption(cluster, settings.scheduler_name, settings.device_resources)
         self.binding = Binding(cluster, self.roster, settings.booking_deadline_ms)
         self.telling = Telling(

@@ -21,7 +21,8 @@ class HostPort:
 class Container:
     """A container; resources in the units of `NodeFacts.allocatable`.
 
-    `restartable` marks a sidecar (an init container with restartPolicy Always).
+    `restartable` marks a sidecar (an init container with restartPolicy Always). `gets_devices` says that its device
+    variable comes from the annotation that the Binding writes.
     """
 
     name: str
@@ -29,6 +30,7 @@ class Container:
     limits: Mapping[str, int] = field(default_factory=dict)
     restartable: bool = False
     host_ports: tuple[HostPort, ...] = ()
+    gets_devices: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from scheduler import planner
+from scheduler import device_variable, planner
 from scheduler.constraints import constraints_of
 from scheduler.instruction import Instruction, Tell, Warn
 from scheduler.pod import PodFacts
@@ -15,8 +15,9 @@ from scheduler.request import Request, RequestError, parse_request, warnings_of
 class Roster:
     """Records by uid, the waiting ones in order, and the outbox of instructions for the next round."""
 
-    def __init__(self, device_resources: Sequence[str]) -> None:
+    def __init__(self, device_resources: Sequence[str], *, require_device_variable: bool = False) -> None:
         self._device_resources = device_resources
+        self._require_device_variable = require_device_variable
         self.records: dict[str, PodRecord] = {}
         self.outbox: list[Instruction] = []
         self._waiting: dict[str, PodRecord] = {}
@@ -57,9 +58,12 @@ class Roster:
 
     def _read(self, facts: PodFacts) -> tuple[Request | None, RequestError | None]:
         try:
-            return parse_request(facts, self._device_resources), None
+            request = parse_request(facts, self._device_resources)
+            if self._require_device_variable:
+                device_variable.check(facts, request)
         except RequestError as err:
             return None, err
+        return request, None
 
     def forget(self, uid: str) -> None:
         """The pod is gone."""

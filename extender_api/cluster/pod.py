@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import lru_cache
 from operator import attrgetter
-from typing import Literal
+from typing import Final, Literal
 
 from extender_api.cluster.fields import NOTHING, Path, amounts, epoch_ms
 from extender_api.cluster.pod_model import (
     AffinityModel,
     ContainerStatusModel,
+    EnvModel,
     LabelSelectorModel,
     MetaModel,
     NodeRulesModel,
@@ -39,6 +40,8 @@ from scheduler.pod import (
 )
 from topology import vocabulary
 
+DEVICES_PATH: Final = f"metadata.annotations['{vocabulary.GPU_UUIDS}']"
+"""How an environment entry names the annotation that the Binding writes."""
 _KEPT_PREFIXES = ("tangram.scheduler/", "kai.scheduler/", "gpu-")
 _KEPT_KEYS = frozenset(
     spelling for word in vars(vocabulary).values() if isinstance(word, vocabulary.Word) for spelling in word.spellings
@@ -142,9 +145,20 @@ def _containers(pod: PodModel, field: Literal["containers", "initContainers"]) -
                 limits,
                 model.get("restartPolicy") == "Always",
                 _host_ports(ports, host_network) if ports else (),
+                _gets_devices(model.get("env")),
             )
         )
     return tuple(found)
+
+
+def _gets_devices(env: list[EnvModel] | None) -> bool:
+    """Whether the device variable comes from our annotation. Of several entries of a name the last one counts."""
+    found = False
+    for entry in env or ():
+        if entry.get("name") == vocabulary.VISIBLE_DEVICES_ENV:
+            source = (entry.get("valueFrom") or {}).get("fieldRef") or {}
+            found = source.get("fieldPath") == DEVICES_PATH
+    return found
 
 
 def _resources(model: ResourcesModel | None, field: str, index: int) -> tuple[Mapping[str, int], Mapping[str, int]]:

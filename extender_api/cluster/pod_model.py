@@ -43,11 +43,25 @@ class PortModel(TypedDict, total=False):
     protocol: str | None
 
 
+class FieldRefModel(TypedDict, total=False):
+    fieldPath: str | None
+
+
+class EnvSourceModel(TypedDict, total=False):
+    fieldRef: FieldRefModel | None
+
+
+class EnvModel(TypedDict, total=False):
+    name: str | None
+    valueFrom: EnvSourceModel | None
+
+
 class ContainerModel(TypedDict, total=False):
     name: Required[str]
     resources: ResourcesModel | None
     restartPolicy: str | None
     ports: list[PortModel] | None
+    env: list[EnvModel] | None
 
 
 class TolerationModel(TypedDict, total=False):

@@ -9,7 +9,7 @@ import pytest
 
 from extender_api.cluster import decode, fields
 from extender_api.cluster.decode import DecodeError, decode_pod
-from extender_api.cluster.pod import is_kept_annotation
+from extender_api.cluster.pod import DEVICES_PATH, is_kept_annotation
 from scheduler.pod import (
     Container,
     HostPort,
@@ -402,3 +402,27 @@ def test_only_a_new_resource_version_is_no_change() -> None:
         {"gates": ("x",)},
     ]
     assert not any(decode.PODS.same(facts, replace(facts, **change)) for change in changes)
+
+
+@pytest.mark.parametrize(
+    ("env", "expected"),
+    [
+        (None, False),
+        ([], False),
+        ([{"name": "NVIDIA_VISIBLE_DEVICES", "value": "all"}], False),
+        ([{"name": "NVIDIA_VISIBLE_DEVICES", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}], False),
+        ([{"name": "OTHER", "valueFrom": {"fieldRef": {"fieldPath": DEVICES_PATH}}}], False),
+        ([{"name": "NVIDIA_VISIBLE_DEVICES", "valueFrom": {"secretKeyRef": {"name": "s", "key": "k"}}}], False),
+        ([{"name": "NVIDIA_VISIBLE_DEVICES", "valueFrom": {"fieldRef": {"fieldPath": DEVICES_PATH}}}], True),
+        (
+            [
+                {"name": "NVIDIA_VISIBLE_DEVICES", "valueFrom": {"fieldRef": {"fieldPath": DEVICES_PATH}}},
+                {"name": "NVIDIA_VISIBLE_DEVICES", "value": "all"},
+            ],
+            False,
+        ),
+    ],
+)
+def test_whether_a_container_learns_its_devices(env: list[Object] | None, expected: bool) -> None:
+    facts = containers({"name": "main", "env": env})
+    assert facts.containers[0].gets_devices is expected

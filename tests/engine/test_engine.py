@@ -90,6 +90,18 @@ def test_a_deprecated_key_works_with_one_warning(world: World) -> None:
     assert world.devices_in_use() == {("n1", 0): (100, 4000)}
 
 
+def test_a_share_that_would_never_learn_its_device_waits_for_its_author() -> None:
+    world = World(engine(require_device_variable=True))
+    world.add_nodes(node("n1"))
+    lacking = share("a", "0.5")
+    (main,) = lacking.containers
+    world.create(lacking, replace(share("b", "0.5"), containers=(replace(main, gets_devices=True),)), pod("c", whole=1))
+    assert set(world.schedule_all()) == {"b", "c"}
+    reason = world.engine.roster.records["uid-a"].reason
+    assert reason is not None
+    assert reason.numbers["problem"] == "NO_DEVICE_VARIABLE"
+
+
 def test_priority_then_age(world: World) -> None:
     world.add_nodes(node("n1", gpus=1))
     world.create(
