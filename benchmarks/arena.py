@@ -6,10 +6,11 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import yaml
 
+from tests.controlplane import installation
 from tests.controlplane.binaries import Binaries
 from tests.controlplane.control_plane import ControlPlane
 from tests.controlplane.etcd import Etcd
@@ -19,10 +20,7 @@ from tests.controlplane.processes import Process
 from tests.controlplane.tangram_process import TangramProcess
 from topology import vocabulary
 
-MANIFESTS: Final = Path(__file__).resolve().parents[1] / "manifests" / "base"
-NAMESPACE: Final = "tangram-system"
 PODS_IN: Final = "default"
-DOCUMENTS: Final = ("namespace.yaml", "rbac.yaml", "gate-policy.yaml", "protection-policy.yaml")
 NEVER: Final = 1_000_000
 
 
@@ -63,13 +61,11 @@ class Arena:
         self.tangram: TangramProcess | None = None
         kubeconfig, configuration, address = plane.scheduler_kubeconfig, PLAIN_CONFIGURATION, None
         if side.tangram:
-            for document in _shipped():
-                plane.kube.apply(document)
-            kubeconfig = plane.service_account_kubeconfig(NAMESPACE, "tangram")
+            kubeconfig = installation.install(plane, installation.rendered(binaries))
             minimum = 0 if side.nominate else NEVER
             env = {"TANGRAM_NOMINATION__MIN_NODES": str(minimum), "TANGRAM_LOG__LEVEL": "warning"}
             self.tangram = TangramProcess(kubeconfig, logs, env=env)
-            configuration = yaml.safe_load((MANIFESTS / "config" / "scheduler.yaml").read_text())
+            configuration = yaml.safe_load(installation.SCHEDULER_CONFIGURATION.read_text())
             address = self.tangram.extender_address
         self.scheduler = KubeScheduler(binaries, kubeconfig, configuration, logs, extender_address=address)
 
@@ -114,13 +110,3 @@ def arena(side: Side, binaries: Binaries, logs: Path) -> Iterator[Arena]:
             stack.callback(built.tangram.stop)
         built.scheduler.start()
         yield built
-
-
-def _shipped() -> list[dict[str, Any]]:
-    """The objects of the manifests that a cluster needs before the processes start."""
-    return [
-        document
-        for name in DOCUMENTS
-        for document in yaml.safe_load_all((MANIFESTS / name).read_text())
-        if document is not None
-    ]

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import contextlib
 import copy
+import re
 import signal
 import tempfile
+import threading
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -36,6 +38,7 @@ from tests.controlplane.node_models import A100, H100, L4, FakeNode, gpu_node, l
 from tests.controlplane.resources import PODS
 from tests.controlplane.tangram_process import TangramProcess
 
+_FIRST_REASON: Final = re.compile(r"no node fits: .*?\d nodes?: ([^(;]*[^(; ])")
 GIVE_UP_S: Final = 120.0
 FINISHED: Final = ("Succeeded", "Failed")
 
@@ -62,11 +65,11 @@ def demo_nodes() -> list[FakeNode]:
     ]
 
 
-@contextmanager
+@contextlib.contextmanager
 def running(logs: Path, console: Console) -> Iterator[Place]:
     """Everything up and ready; ends all of it."""
     binaries = Binaries.built()
-    with ExitStack() as stack:
+    with contextlib.ExitStack() as stack:
         console.print("starting etcd and kube-apiserver …")
         etcd = Etcd(binaries, logs)
         stack.callback(etcd.stop)
@@ -98,7 +101,7 @@ def running(logs: Path, console: Console) -> Iterator[Place]:
 
 async def play(client: AsyncKube, todo: Sequence[Arrival], pace: Pace, console: Console) -> Summary:
     """Creates the pods and shows what becomes of them."""
-    accounts, recorder = Accounts(), Recorder({})
+    accounts, recorder = Accounts(), Recorder(lambda _, message: in_short(message))
     for node in demo_nodes():
         accounts.add_node(node.document)
     impossible = mistakes()
@@ -116,6 +119,12 @@ async def play(client: AsyncKube, todo: Sequence[Arrival], pace: Pace, console: 
     names = {pod["metadata"]["name"] for pod in impossible}
     wrong = frozenset(uid for uid, story in recorder.stories.items() if story.name in names)
     return sum_up(recorder, accounts, show.usage, CallTimes(), wrong)
+
+
+def in_short(message: str) -> str:
+    """The most telling reason in a sentence of Tangram's, without numbers."""
+    found = _FIRST_REASON.match(message)
+    return found[1] if found else message
 
 
 async def _follow(client: AsyncKube, recorder: Recorder, accounts: Accounts) -> None:
@@ -151,10 +160,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--seconds", type=float, default=Pace().arrive_s, help="within how many they come")
     parser.add_argument("--leave", action="store_true", help="end everything when the pods have ended")
     options = parser.parse_args(arguments)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        return run(options.pods, options.seconds, stay=not options.leave)
+    except KeyboardInterrupt:
+        return 130
+
+
+def run(pods: int, seconds: float, *, stay: bool) -> int:
+    """Starts everything, plays the demo, waits for Ctrl-C if `stay`, ends everything; the exit status."""
     console = Console(highlight=False)
     logs = Path(tempfile.mkdtemp(prefix="tangram-demo-"))
-    pace = Pace(arrive_s=options.seconds)
-    todo = arrivals(read_trace(limit=options.pods), pace)
+    pace = Pace(arrive_s=seconds)
+    todo = arrivals(read_trace(limit=pods), pace)
     with running(logs, console) as place:
         kubeconfig = place.plane.admin_kubeconfig
         console.print(f"logs in {logs}; kubeconfig {kubeconfig}", soft_wrap=True)
@@ -162,18 +180,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print_summary(console, summary)
         for refusal in place.nodes.refusals:
             console.print(f"refused: {refusal}", markup=False)
-        if not options.leave:
+        if stay:
             _wait(console, place, kubeconfig)
         return 0 if summary.ok and not place.nodes.refusals else 1
 
 
 def _wait(console: Console, place: Place, kubeconfig: Path) -> None:
-    console.print(
-        f"\nThe cluster stays up until Ctrl-C. Look at it with\n  export KUBECONFIG={kubeconfig}", soft_wrap=True
-    )
+    console.print("\nThe cluster stays up until Ctrl-C. Look at it with")
+    console.print(f"  export KUBECONFIG={kubeconfig}", soft_wrap=True)
     console.print(f"  {Binaries.built().path('kubectl')} get pods -n {NAMESPACE} -o wide", soft_wrap=True)
-    console.print(f"  tangram nodes   (ops API: {place.tangram.ops_url})", soft_wrap=True)
-    signal.sigwait({signal.SIGINT, signal.SIGTERM})
+    console.print(f"  tangram nodes --server {place.tangram.ops_url}", soft_wrap=True)
+    with contextlib.suppress(KeyboardInterrupt):
+        threading.Event().wait()
 
 
 if __name__ == "__main__":

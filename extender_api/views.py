@@ -26,8 +26,14 @@ def _node(engine: Engine, slot: int, name: str) -> dict[str, Any]:
     for entry in engine.cluster.ledger.on_node(name):
         record = engine.roster.records.get(entry.uid)
         who = record.facts.key if record is not None else entry.uid
-        for share in entry.allocation.devices:
-            holder = {"pod": who, "milli": share.milli, "memoryMiB": share.memory_mib, "bound": entry.bound}
+        for share in entry.devices:
+            holder = {
+                "pod": who,
+                "milli": share.milli,
+                "memoryMiB": share.memory_mib,
+                "bound": entry.bound,
+                "guessed": share in entry.guessed,
+            }
             holders.setdefault(share.index, []).append(holder)
     return {
         "name": name,
@@ -110,7 +116,7 @@ def _ahead(engine: Engine, record: PodRecord) -> int | None:
     """How many waiting pods are looked at before this one."""
     if record.stage is not Stage.WAITING:
         return None
-    return sum(1 for other in engine.roster.waiting if other.rank < record.rank)
+    return sum(1 for other in engine.roster.waiting.values() if other.rank < record.rank)
 
 
 def share_document(share: DeviceShare) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from scheduler import placement
 from scheduler.allocation import Allocation, DeviceShare
 from scheduler.constraints import Constraints
 from scheduler.eligibility import Eligibility
+from scheduler.growth import Growth
 from scheduler.ledger import Entry, Ledger
 from scheduler.neighbours import Neighbours
 from scheduler.pod import PodFacts
@@ -29,8 +30,8 @@ from topology.node import NodeFacts
 class Cluster:
     """Nodes, allocations, bookings and rules, in step.
 
-    `growth` counts changes after which something that did not fit might fit; the planner tries a waiting pod again
-    only when it moved.
+    `growth` notes every change after which something that did not fit might fit; the planner tries a waiting pod again
+    only then.
     """
 
     def __init__(self, *, inventory: InventorySettings, policy: PlacementPolicy) -> None:
@@ -39,7 +40,7 @@ class Cluster:
         self.ledger = Ledger(self.state)
         self.eligibility = Eligibility()
         self.neighbours = Neighbours()
-        self.growth = 0
+        self.growth = Growth()
         self._stranded: dict[str, dict[str, PodFacts]] = {}
         """Pods by the name of a node that is not known (yet, or any more), so that no rule forgets them."""
 
@@ -66,7 +67,7 @@ class Cluster:
         self.ledger.set_node(facts.name)
         for pod in self._stranded.pop(facts.name, {}).values():
             self.neighbours.add(pod, slot)
-        self.growth += 1
+        self.growth.at(slot)
         return True
 
     def remove_node(self, name: str) -> None:
@@ -80,20 +81,26 @@ class Cluster:
         if stranded:
             self._stranded[name] = {pod.uid: pod for pod in stranded}
         self.state.remove_node(name)
-        self.growth += 1
+        self.growth.anywhere()  # whom its pods repelled may go elsewhere now
 
     def set_namespace(self, name: str, labels: Mapping[str, str] | None) -> None:
         """Labels of a namespace (None: it is gone), for the namespace selectors of pod affinity."""
         self.neighbours.set_namespace(name, labels)
-        self.growth += 1
+        self.growth.anywhere()
 
     # -- what is taken -----------------------------------------------------------------------------------------
 
     def adopt(self, pod: PodFacts, request: Request, allocation: Allocation | None) -> Entry:
         """Counts a pod that the API shows on a node, ours or anybody's."""
         assert pod.node_name is not None
+        old = self.ledger.entries.get(pod.uid)
         entry = self.ledger.adopt(pod.uid, request, pod.node_name, allocation)
         self._settle(pod, pod.node_name)
+        if entry is not old:
+            # guesses about other pods of the node may have moved; and it may have left another node, or hold less
+            self._grew_on(entry.node)
+            if old is not None:
+                self._grew_on(old.node)
         return entry
 
     def book(self, pod: PodFacts, request: Request, allocation: Allocation, deadline_ms: int | None) -> None:
@@ -106,8 +113,13 @@ class Cluster:
         entry = self.ledger.release(uid)
         if entry is not None:
             self._unsettle(uid, entry.node)
-            self.growth += 1
+            self._grew_on(entry.node)
         return entry
+
+    def _grew_on(self, node: str) -> None:
+        slot = self.state.slot_of.get(node)
+        if slot is not None:
+            self.growth.at(slot)
 
     def _settle(self, pod: PodFacts, node: str) -> None:
         slot = self.state.slot_of.get(node)
@@ -158,6 +170,14 @@ class Cluster:
     ) -> Allocation | None:
         """The best node with room, and devices there, or None. Books nothing."""
         return placement.place(self.state, request, self.mask(pod, constraints, allowed))
+
+    def opens(self, request: Request, constraints: Constraints, slots: Collection[int]) -> bool:
+        """Whether the request fits on one of the slots, by room and by rules about the node alone."""
+        mask = self.eligibility.mask(constraints)
+        return any(
+            slot < len(mask) and mask[slot] and placement.place_on(self.state, request, slot) is not None
+            for slot in slots
+        )
 
     def place_on(self, request: Request, node: str) -> tuple[DeviceShare, ...] | None:
         """Devices for the request on one node, or None when it lacks room."""

@@ -6,6 +6,7 @@ instructions and verdicts; what became of an instruction comes back through `rel
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -25,6 +26,9 @@ from scheduler.telling import Telling
 from scheduler.verdict import FilterVerdict
 from topology import vocabulary
 
+GONE_REMEMBERED: Final = 1 << 14
+RECENT_MS: Final = 60_000
+"""A replica that takes over says again what may have been lost between it and the former one: what is so young."""
 IN_FLIGHT: Final = frozenset({Stage.PLANNED, Stage.RELEASED, Stage.BINDING})
 
 
@@ -48,7 +52,7 @@ class EngineSettings:
     """A pod that waits shorter gets no message."""
     retell_after_ms: int = 10_000
     """A pod's message changes at most so often."""
-    tells_per_round: int = 50
+    tells_per_tick: int = 50
     fact_ttl_ms: int = 30_000
     """Longest time for which a list of nodes that kube-scheduler offered is believed."""
     release_backoff_ms: int = 1000
@@ -68,10 +72,14 @@ class Engine:
             self.roster,
             after_ms=settings.tell_after_ms,
             again_after_ms=settings.retell_after_ms,
-            per_round=settings.tells_per_round,
+            per_tick=settings.tells_per_tick,
         )
         self.foreign: set[str] = set()
         """Pods of other schedulers that are not bound yet: a bind entry serves every pod of its process."""
+        self._unseen: dict[str, int] = {}
+        """Pods that only kube-scheduler spoke of → until when that is believed, if the watch never shows them."""
+        self._gone: OrderedDict[str, None] = OrderedDict()
+        """Pods that went lately: late questions about them are not to bring them back."""
 
     def ours(self, pod: PodFacts) -> bool:
         return pod.scheduler_name == self.settings.scheduler_name
@@ -85,6 +93,8 @@ class Engine:
 
     def apply_pod(self, facts: PodFacts, now_ms: int) -> None:
         """Takes a pod as the API shows it now. Repeated and late news are harmless."""
+        self._unseen.pop(facts.uid, None)
+        self._gone.pop(facts.uid, None)
         if facts.finished:
             self.remove_pod(facts.uid)
         elif facts.node_name is not None:
@@ -100,6 +110,10 @@ class Engine:
         self.roster.forget(uid)
         self.adoption.forget(uid)
         self.foreign.discard(uid)
+        self._unseen.pop(uid, None)
+        self._gone[uid] = None
+        if len(self._gone) > GONE_REMEMBERED:
+            self._gone.popitem(last=False)
 
     def _bound(self, facts: PodFacts, now_ms: int) -> None:
         self.foreign.discard(facts.uid)
@@ -155,20 +169,19 @@ class Engine:
     def plan(self, now_ms: int) -> tuple[list[Instruction], bool]:
         """One round. Returns what is to be done, and whether another round should follow at once."""
         self._expire(now_ms)
-        room = self.settings.max_in_flight - self.in_flight
-        limit = min(self.settings.round_limit, max(room, 0))
+        room = max(self.settings.max_in_flight - self.in_flight, 0)
         result = planner.run(
             self.cluster,
-            self.roster.waiting,
+            self.roster.line,
             now_ms=now_ms,
             deadline_ms=now_ms + self.settings.booking_deadline_ms,
-            limit=limit,
+            limit=min(self.settings.round_limit, room),
         )
         for record, allocation in result.placed:
             self._planned(record, allocation.node, now_ms)
         self.telling.round(now_ms)
         instructions, self.roster.outbox = self.roster.outbox, []
-        return instructions, result.more and room > limit
+        return instructions, result.more and len(result.placed) < room
 
     def _planned(self, record: PodRecord, node: str, now_ms: int) -> None:
         facts = record.facts
@@ -182,11 +195,22 @@ class Engine:
             self.roster.outbox.append(Nominate(facts.uid, facts.namespace, facts.name, node))
 
     def _expire(self, now_ms: int) -> None:
+        for uid in [uid for uid, until_ms in self._unseen.items() if until_ms <= now_ms]:
+            self.remove_pod(uid)  # no watch has shown it: it went before anybody saw it
         for uid in self.cluster.ledger.expired(now_ms):
             record = self.roster.records.get(uid)
             self.cluster.release(uid)
             if record is not None:
                 self.roster.wait(record, "booking expired", now_ms)
+
+    def next_deadline_ms(self, now_ms: int) -> int | None:
+        """When a round is due although nothing happens: a message to give, a booking to expire, a wait to end."""
+        due = [entry.deadline_ms for entry in self.cluster.ledger.bookings.values() if entry.deadline_ms is not None]
+        due += self._unseen.values()
+        due += [at_ms for at_ms in (self.roster.next_alarm_ms(now_ms), self.telling.next_ms()) if at_ms is not None]
+        return min(due, default=None)
+
+    # -- which replica acts --------------------------------------------------------------------------------------
 
     def stand_down(self, now_ms: int) -> None:
         """Another replica acts from now on: plans that are not bound are given back. Binds on their way end first."""
@@ -195,17 +219,24 @@ class Engine:
             if record is not None and record.stage is not Stage.BINDING:
                 self.cluster.release(uid)
                 self.roster.wait(record, "another replica acts", now_ms)
+        self.keep_quiet()
 
-    def next_deadline_ms(self, now_ms: int) -> int | None:
-        """When a round is due although nothing happens: a message to give, a booking to expire, a wait to end."""
-        due = [entry.deadline_ms for entry in self.cluster.ledger.bookings.values() if entry.deadline_ms]
-        for record in self.roster.waiting:
-            if record.not_before_ms > now_ms:
-                due.append(record.not_before_ms)
-            if record.offered is not None:
-                due.append(record.offered.expires_ms)
-            due.append(self.telling.due_ms(record))
-        return min(due, default=None)
+    def keep_quiet(self) -> None:
+        """Forgets what was to be said: the replica that acts says it."""
+        self.roster.outbox.clear()
+
+    def take_over(self, now_ms: int) -> None:
+        """This replica acts from now on. What it saw last is said once more: nobody may have said it."""
+        self.keep_quiet()
+        for record in self.roster.records.values():
+            if now_ms - record.since_ms > RECENT_MS:
+                continue
+            record.warned.clear()
+            record.told = None
+            if record.stage is Stage.REFUSED:
+                self.roster.tell(record, now_ms)
+            elif record.stage is Stage.WAITING:
+                self.roster.warn(record)
 
     def released(self, uid: str, ok: bool, now_ms: int) -> None:
         """What became of a Release or Nominate. A failed release gives the place back and waits a little."""
@@ -214,16 +245,20 @@ class Engine:
             return
         self.cluster.release(uid)
         record.failures += 1
-        record.not_before_ms = now_ms + self.settings.release_backoff_ms * min(2**record.failures, 60)
+        record.not_before_ms = now_ms + self.settings.release_backoff_ms * min(2 ** min(record.failures, 6), 60)
+        self.roster.alarm(record.not_before_ms)
         self.roster.wait(record, "release failed", now_ms)
 
     # -- kube-scheduler's questions ----------------------------------------------------------------------------
 
     def filter(self, pod: PodFacts, offered: Sequence[str], now_ms: int) -> FilterVerdict:
         """The one planned node if it is offered; else a new plan among those offered; else why not."""
+        if pod.uid in self._gone:
+            return FilterVerdict(error="the pod is deleted")
         record = self.roster.records.get(pod.uid)
-        if record is None:
+        if record is None or pod.uid in self._unseen:
             self._track(pod, now_ms)
+            self._unseen[pod.uid] = now_ms + self.settings.booking_deadline_ms
             record = self.roster.records[pod.uid]
         if record.stage is Stage.BOUND:
             return FilterVerdict(error=f"pod is already bound to {record.facts.node_name}")
@@ -245,11 +280,10 @@ class Engine:
         self.cluster.release(record.uid)
         allowed = frozenset(offered)
         if len(allowed) > 1 or self.cluster.node_count == 1:
-            record.learn_offered(allowed, now_ms, self.settings.fact_ttl_ms)
+            self.roster.alarm(record.learn_offered(allowed, now_ms, self.settings.fact_ttl_ms))
         allocation = self.cluster.place(record.facts, record.request, record.constraints, allowed)
         if allocation is None:
             self.roster.wait(record, "filter: no offered node fits", now_ms)
-            record.tried_epoch = self.cluster.growth
             return FilterVerdict(
                 refused=advise.refusals(self.cluster, record.facts, record.request, record.constraints, offered)
             )
@@ -291,9 +325,14 @@ class Engine:
     def validate(self) -> None:
         """Raises AssertionError when the parts contradict each other; for tests."""
         self.cluster.validate()
+        self.roster.line.validate()
+        planner.validate(self.cluster, self.roster.line)
+        assert sorted(self.roster.waiting) == sorted(
+            record.uid for group in self.roster.line.groups for record in group.pods
+        )
         for uid, record in self.roster.records.items():
             entry = self.cluster.ledger.entries.get(uid)
-            assert self.roster.is_waiting(uid) == (record.stage is Stage.WAITING), (uid, record.stage)
+            assert (uid in self.roster.waiting) == (record.stage is Stage.WAITING), (uid, record.stage)
             if record.stage in IN_FLIGHT:
                 assert entry is not None, (uid, record.stage)
             if record.stage is Stage.WAITING:

@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator
+import heapq
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from typing import Final
 
+import numpy as np
+
+from scheduler import placement
 from scheduler.allocation import Allocation
 from scheduler.cluster import Cluster
+from scheduler.line import Alike, Form, Line, form_of
 from scheduler.record import PodRecord
+
+VAIN_SEARCHES: Final = 128
+"""A round ends after so many searches that found nothing, so that webhooks are answered in between."""
 
 
 @dataclass(slots=True)
 class Round:
-    """What a round did. `placed` is booked; `unplaced` was tried and fits nowhere; `more` says that it stopped at its
-    limit and something is left to try."""
+    """What a round did. `placed` is booked; `more` says that it stopped at a limit and something is left to try."""
 
     placed: list[tuple[PodRecord, Allocation]] = field(default_factory=list)
-    unplaced: list[PodRecord] = field(default_factory=list)
     more: bool = False
 
 
@@ -25,50 +32,86 @@ def in_order(waiting: Iterable[PodRecord]) -> list[PodRecord]:
     return sorted(waiting, key=lambda record: record.rank)
 
 
-def ready(waiting: Iterable[PodRecord], growth: int, now_ms: int) -> Iterator[PodRecord]:
-    """Those worth a try: not backing off, and not tried since something last grew.
+def run(cluster: Cluster, line: Line, *, now_ms: int, deadline_ms: int, limit: int) -> Round:
+    """One round. Books at most `limit` placements, each with the deadline; `line` stays as it is.
 
-    Pods with required affinity may start to fit when others are placed, so they are always worth it; so is a pod
-    whose list of offered nodes is no longer believed.
-    """
-    for record in waiting:
-        if record.not_before_ms > now_ms:
-            continue
-        fact_expired = record.offered is not None and record.offered.expires_ms <= now_ms
-        if record.tried_epoch != growth or fact_expired or record.facts.pod_affinity:
-            yield record
-
-
-def run(cluster: Cluster, waiting: Iterable[PodRecord], *, now_ms: int, deadline_ms: int, limit: int) -> Round:
-    """One round over `waiting` (in order). Books at most `limit` placements, each with the deadline.
-
-    Within a round room only shrinks, so a shape that failed once is not tried again: ten thousand waiting copies of
-    one pod cost one search.
+    Within a round room only shrinks, so pods like one that found none are passed over: ten thousand waiting copies of
+    one pod cost one search. They stay passed over until something grows where one of them could go.
     """
     result = Round()
-    failed: set[Hashable] = set()
-    growth = cluster.growth
-    for record in ready(waiting, growth, now_ms):
-        if len(result.placed) >= limit:
+    vain = 0
+    for record, group in _worth_a_try(cluster, line, now_ms):
+        if len(result.placed) >= limit or vain >= VAIN_SEARCHES:
             result.more = True
             break
-        form = shape(cluster, record, now_ms)
-        allocation = None if form in failed else _place(cluster, record, now_ms, deadline_ms)
-        if allocation is None:
-            if form is not None:
-                failed.add(form)
-            record.tried_epoch = growth
-            result.unplaced.append(record)
-        else:
+        allocation = _place(cluster, record, now_ms, deadline_ms)
+        if allocation is not None:
             result.placed.append((record, allocation))
+            continue
+        vain += 1
+        if form(cluster, record, now_ms) is None:
+            record.tried_epoch = _epoch(cluster, record)
+        else:
+            group.hopeless_at = cluster.growth.now
     return result
 
 
-def shape(cluster: Cluster, record: PodRecord, now_ms: int) -> Hashable | None:
-    """What makes two pods interchangeable for the search, or None for a pod that is like no other."""
+def hopeless(cluster: Cluster, line: Line, record: PodRecord, now_ms: int) -> bool:
+    """Whether a pod of the line has been looked at and fits nowhere as things are."""
+    if line.alike(record).hopeless_at == cluster.growth.now:
+        return True
+    return form(cluster, record, now_ms) is None and record.tried_epoch == _epoch(cluster, record)
+
+
+def form(cluster: Cluster, record: PodRecord, now_ms: int) -> Form | None:
+    """What makes two pods interchangeable for the search, or None for a pod that is like no other.
+
+    A pod that is like no other may go to fewer nodes than others that ask for the same.
+    """
     if record.allowed_nodes(now_ms) is not None or cluster.neighbours.matters(record.facts):
         return None
-    return (record.request, record.constraints)
+    return form_of(record)
+
+
+def _worth_a_try(cluster: Cluster, line: Line, now_ms: int) -> Iterator[tuple[PodRecord, Alike]]:
+    """Waiting pods in order, without those of which it is known that they fit nowhere."""
+    heads = [(group.pods[0].rank, 0, group) for group in line.groups if not _still_hopeless(cluster, group)]
+    heapq.heapify(heads)
+    while heads:
+        _, place, group = heads[0]
+        if group.hopeless_at is not None:  # found out in this round
+            heapq.heappop(heads)
+            continue
+        if place + 1 < len(group.pods):
+            heapq.heapreplace(heads, (group.pods[place + 1].rank, place + 1, group))
+        else:
+            heapq.heappop(heads)
+        record = group.pods[place]
+        if record.not_before_ms > now_ms:
+            continue
+        if form(cluster, record, now_ms) is not None or record.tried_epoch != _epoch(cluster, record):
+            yield record, group
+
+
+def _still_hopeless(cluster: Cluster, group: Alike) -> bool:
+    """Brings `hopeless_at` up to date: looks only at nodes where something grew since."""
+    if group.hopeless_at is None:
+        return False
+    grown = cluster.growth.since(group.hopeless_at)
+    first = group.pods[0]
+    if grown is None or (first.request is not None and cluster.opens(first.request, first.constraints, grown)):
+        group.hopeless_at = None
+    else:
+        group.hopeless_at = cluster.growth.now
+    return group.hopeless_at is not None
+
+
+def _epoch(cluster: Cluster, record: PodRecord) -> int:
+    """As long as it stays the same, a pod that is like no other need not be tried again.
+
+    Required affinity may be met by pods that come, so there every change counts.
+    """
+    return cluster.state.version if record.facts.pod_affinity else cluster.growth.now
 
 
 def _place(cluster: Cluster, record: PodRecord, now_ms: int, deadline_ms: int) -> Allocation | None:
@@ -78,3 +121,15 @@ def _place(cluster: Cluster, record: PodRecord, now_ms: int, deadline_ms: int) -
     if allocation is not None:
         cluster.book(record.facts, record.request, allocation, deadline_ms)
     return allocation
+
+
+def validate(cluster: Cluster, line: Line) -> None:
+    """Raises AssertionError when a pod is passed over although there is room for it; for tests."""
+    for group in line.groups:
+        first = group.pods[0]
+        if group.hopeless_at is None or first.request is None:
+            continue
+        grown = cluster.growth.since(group.hopeless_at)
+        mask = cluster.eligibility.mask(first.constraints)
+        fitting = set(np.flatnonzero(placement.fits(cluster.state, first.request, mask)).tolist())
+        assert grown is None or fitting <= grown, (first.uid, fitting, grown)

@@ -62,6 +62,8 @@ class PodRecord:
     problem: RequestError | None
     since_ms: int
     stage: Stage = Stage.WAITING
+    rank: order.Rank = field(init=False)
+    """Its place among those that wait; changes only in `take`."""
     offered: OfferedFact | None = None
     offered_times: int = 0
     tried_epoch: int = -1
@@ -69,22 +71,24 @@ class PodRecord:
     failures: int = 0
     told: Code | None = None
     told_ms: int = 0
+    look_ms: int = 0
+    """When its reason is looked at next, while it waits."""
     warned: set[str] = field(default_factory=set)
     reason: Reason | None = None
     story: deque[Step] = field(default_factory=lambda: deque(maxlen=STORY_LENGTH))
+
+    def __post_init__(self) -> None:
+        self.take(self.facts)
 
     @property
     def uid(self) -> str:
         return self.facts.uid
 
-    @property
-    def rank(self) -> order.Rank:
-        """Its place among those that wait."""
-        return order.rank(
-            uid=self.facts.uid,
-            priority=self.facts.priority,
-            created_ms=self.facts.created_ms,
-            released=not self.facts.gates,
+    def take(self, facts: PodFacts) -> None:
+        """Takes newer facts, and the rank that follows from them."""
+        self.facts = facts
+        self.rank = order.rank(
+            uid=facts.uid, priority=facts.priority, created_ms=facts.created_ms, released=not facts.gates
         )
 
     def move(self, stage: Stage, cause: str, now_ms: int) -> None:
@@ -94,11 +98,15 @@ class PodRecord:
             self.story.append(Step(now_ms, stage, cause))
         self.stage = stage
 
-    def learn_offered(self, nodes: frozenset[str], now_ms: int, longest_ms: int) -> None:
-        """Believes an offered list for a while: shortly at first (the other side's view may only lag), then longer."""
+    def learn_offered(self, nodes: frozenset[str], now_ms: int, longest_ms: int) -> int:
+        """Believes an offered list for a while: shortly at first (the other side's view may only lag), then longer.
+
+        Returns until when.
+        """
         ttl_ms = min(FIRST_FACT_MS << min(self.offered_times, 10), longest_ms)
         self.offered_times += 1
         self.offered = OfferedFact(nodes, now_ms + ttl_ms)
+        return self.offered.expires_ms
 
     def allowed_nodes(self, now_ms: int) -> Collection[str] | None:
         """The nodes that a learnt fact leaves, or None when nothing is known (any more)."""

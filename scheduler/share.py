@@ -18,7 +18,8 @@ MAX_DEVICES: Final = 1024
 MAX_MEMORY_MIB: Final = 1 << 40
 
 _NUMBER: Final = re.compile(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)", re.ASCII)
-_INTEGER: Final = re.compile(r"[+-]?0*(?P<digits>[0-9]+)", re.ASCII)
+_INTEGER: Final = re.compile(r"[+-]?[0-9]+", re.ASCII)
+_MOST_NAMES: Final = 10
 _LONGEST_QUOTE: Final = 64
 
 
@@ -238,22 +239,23 @@ def _container(pod: PodFacts, named: str | None) -> str:
         return pod.containers[0].name if pod.containers else ""
     names = [container.name for container in (*pod.containers, *pod.init_containers)]
     if named not in names:
+        known = ", ".join([*names[:_MOST_NAMES], *(["…"] if len(names) > _MOST_NAMES else [])])
         raise RequestError(
             Problem.UNKNOWN_CONTAINER,
-            f"gpu-fraction-container-name {quoted(named)} is no container of the pod: write one of {', '.join(names)}, "
+            f"gpu-fraction-container-name {quoted(named)} is no container of the pod: write one of {known}, "
             "or remove the annotation to mean the first container",
             container=named,
-            containers=", ".join(names),
+            containers=known,
         )
     return named
 
 
 def _integer(text: str) -> int | None:
     """A decimal integer, or None. One of more than 18 digits counts as 10^18: nothing that is counted comes near."""
-    match = _INTEGER.fullmatch(text)
-    if match is None:
+    if not _INTEGER.fullmatch(text):
         return None
-    size = int(match["digits"]) if len(match["digits"]) <= 18 else 10**18
+    digits = text.lstrip("+-").lstrip("0") or "0"
+    size = int(digits) if len(digits) <= 18 else 10**18
     return -size if text.startswith("-") else size
 
 

@@ -119,24 +119,24 @@ class _Round:
 
     def place(self, record: PodRecord) -> Placement | None:
         """Where the pod goes, booked; None when it fits nowhere or nothing is to be placed."""
-        if not self._allocate or self._shape(record) in self._failed:
+        if not self._allocate or self._form(record) in self._failed:
             return None
         return self._views.place(record)
 
     def why(self, record: PodRecord) -> Reason | None:
         """Why it fits nowhere; None when it would fit."""
-        shape = self._shape(record)
-        reason = self._failed.get(shape)
+        form = self._form(record)
+        reason = self._failed.get(form)
         if reason is None:
             if not self._allocate and self._views.fits(record):
                 return None
             reason = self._views.why(record)
-            if shape is not None:
-                self._failed[shape] = reason
+            if form is not None:
+                self._failed[form] = reason
         return reason
 
-    def _shape(self, record: PodRecord) -> Hashable | None:
-        return planner.shape(self._views.later, record, self._now_ms)
+    def _form(self, record: PodRecord) -> Hashable | None:
+        return planner.form(self._views.later, record, self._now_ms)
 
 
 class _Views:

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Final
 
 from extender_api.demo.embedded import EventKind
 from extender_api.demo.objects import Object
 from topology import vocabulary
 
-PLANNING = "about to be planned"
-WITH_SCHEDULER = "planned, at kube-scheduler"
+PLANNING: Final = "about to be planned"
+WITH_SCHEDULER: Final = "planned, at kube-scheduler"
+_NOT_TOLD_YET: Final = "Scheduling is blocked due to non-empty scheduling gates"
+"""What the API server itself writes on a gated pod."""
 
 
 @dataclass(slots=True)
@@ -33,11 +36,11 @@ class Story:
 
 
 class Recorder:
-    """Watches a cluster. `stories` is by uid; `phrases` has the latest event about each pod, by uid."""
+    """Watches a cluster. `stories` is by uid; `phrase(uid, message)` is what a message says in few words."""
 
-    def __init__(self, phrases: Mapping[str, str]) -> None:
+    def __init__(self, phrase: Callable[[str, str], str]) -> None:
         self.stories: dict[str, Story] = {}
-        self._phrases = phrases
+        self._phrase = phrase
 
     def changed(self, kind: EventKind, document: Object) -> None:
         """The watcher."""
@@ -54,12 +57,11 @@ class Recorder:
 
     def _waits(self, uid: str, story: Story, document: Object) -> None:
         gates = [gate["name"] for gate in document["spec"].get("schedulingGates", [])]
-        conditions = document["status"].get("conditions", ())
-        story.message = conditions[0]["message"] if conditions else ""
+        story.message = _message(document)
         if vocabulary.GATE not in gates:
             story.why = WITH_SCHEDULER
         elif story.message:
-            story.why = self._phrases.get(uid, story.message)
+            story.why = self._phrase(uid, story.message)
             story.told.add(story.why)
 
     @property
@@ -95,3 +97,11 @@ class Recorder:
         """Milliseconds from creation to the Binding, ascending."""
         bound = ((story.bound, story.created) for story in self.stories.values())
         return sorted((at - created) * 1000 for at, created in bound if at is not None)
+
+
+def _message(pod: Object) -> str:
+    """Why the pod is not scheduled, as it stands on it."""
+    for condition in pod["status"].get("conditions", ()):
+        if condition["type"] == "PodScheduled" and condition.get("message") != _NOT_TOLD_YET:
+            return str(condition.get("message", ""))
+    return ""

@@ -51,7 +51,7 @@ async def play(todo: Sequence[Arrival], options: DemoOptions, console: Console) 
     cluster, accounts = EmbeddedCluster(), Accounts()
     runs_s: dict[str, float] = {}
     Kubelets(cluster, accounts, runs_s)
-    recorder = Recorder(cluster.told)
+    recorder = Recorder(lambda uid, message: cluster.told.get(uid, message))
     cluster.watch(recorder.changed)
     for node in demo_nodes():
         cluster.add_node(node)

@@ -93,6 +93,24 @@ def test_only_changed_nodes_are_judged_again(monkeypatch: pytest.MonkeyPatch) ->
     assert sorted(judged) == ["n7", "n9"]
 
 
+def test_another_node_on_the_slot_is_judged_by_its_own_name() -> None:
+    known = Eligibility()
+    known.set_node(0, node("n1"))
+    assert known.mask(NAMED)[0]
+    known.set_node(0, node("n2"))
+    assert known.refusals(NAMED) == {0: Code.NODE_AFFINITY}
+
+
+def test_the_kind_unasked_for_longest_is_forgotten() -> None:
+    known = Eligibility(kinds=2)
+    known.set_node(0, node(gpu="a100"))
+    kept, lost = known.mask(GPU), known.mask(BOTH)
+    assert known.mask(GPU) is kept
+    known.mask(TOLERANT)
+    assert known.mask(GPU) is kept
+    assert known.mask(BOTH) is not lost
+
+
 NODES = st.builds(
     NodeFacts,
     name=st.sampled_from(["n1", "n2"]),

@@ -95,7 +95,7 @@ def test_an_empty_frame_can_be_drawn() -> None:
 
 async def test_the_recorder_knows_where_each_pod_is() -> None:
     cluster = EmbeddedCluster()
-    recorder = Recorder(cluster.told)
+    recorder = Recorder(lambda uid, message: cluster.told.get(uid, message))
     for kind, name in (("gated", "a"), ("told", "b"), ("released", "c")):
         uid = cluster.create_pod(pod(name, SMALL))
         if kind == "told":
@@ -112,7 +112,7 @@ async def test_the_recorder_knows_where_each_pod_is() -> None:
 
 def test_the_summary_tells_the_lost_from_the_impossible() -> None:
     cluster = EmbeddedCluster()
-    recorder = Recorder(cluster.told)
+    recorder = Recorder(lambda uid, message: cluster.told.get(uid, message))
     lost, impossible = (cluster.create_pod(pod(name, SMALL)) for name in ("lost", "impossible"))
     cluster.set_condition(impossible, reason="SchedulingGated", message="a fraction must be below 1")
     cluster.watch(recorder.changed)

@@ -77,7 +77,7 @@ def contradictory(problem: Problem) -> Object:
 
 
 def test_every_contradiction_is_here() -> None:
-    assert CONTRADICTIONS.keys() | REFUSED.keys() == set(Problem)
+    assert {*CONTRADICTIONS, *REFUSED, Problem.NO_DEVICE_VARIABLE} == set(Problem)
     assert not CONTRADICTIONS.keys() & REFUSED.keys()
 
 
@@ -126,3 +126,25 @@ def test_an_author_who_mends_the_pod_gets_the_share(
     (mended,) = running(kube, namespace, "mended")
     assert not gates(mended)
     books.agree(kube, Ops(tangram))
+
+
+@pytest.mark.usefixtures("kube_scheduler")
+def test_a_share_asked_for_after_creation_comes_too_late(
+    kube: Kube, namespace: str, fake_nodes: FakeNodes, tangram: TangramProcess
+) -> None:
+    """The environment of a container is fixed when the pod is created."""
+    fake_nodes.create(gpu_node("n1", A100, devices=1))
+    ops = Ops(tangram)
+    kube.create(pod("late", schedulingGates=[{"name": "example.com/hold"}]), namespace)
+    eventually(lambda: ops.knows(namespace, "late"), "Tangram has seen the pod")
+    assert ops.workload(namespace, "late")["reason"]["code"] == "HELD_BY_OTHER_GATE"
+    assert not events(kube, namespace, "late"), "whoever holds it back says why"
+
+    kube.patch(PODS, "late", {"metadata": {"annotations": {"gpu-fraction": "0.5"}}}, namespace)
+    kube.patch(PODS, "late", [{"op": "remove", "path": "/spec/schedulingGates/0"}], namespace)
+
+    told(kube, namespace, "late", "create the pod anew")
+    eventually(lambda: events(kube, namespace, "late"), "an event about it")
+    (event,) = events(kube, namespace, "late")
+    assert event["reason"] == "InvalidRequest"
+    assert ops.workload(namespace, "late")["reason"]["details"]["problem"] == Problem.NO_DEVICE_VARIABLE
