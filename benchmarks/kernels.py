@@ -102,9 +102,9 @@ def plain(state: ClusterState, request: Request, mask: NDArray[np.bool_]) -> int
     nodes, ask, end = state.arrays, state.ask(request), len(mask)
     fits = mask & (nodes.free[:end][:, ask.columns] >= ask.amounts).all(axis=1)
     if request.demand is Demand.SHARE:
-        room = nodes.device_room[:end] if ask.milli else nodes.device_free_mib[:end]
+        room = nodes.device_room_milli[:end] if ask.milli else nodes.device_room_mib[:end]
         need = ask.milli or ask.mib
-        able = (room >= need) & nodes.device_healthy[:end] & (fits & nodes.shares[:end])[:, None]
+        able = (room >= need) & (fits & nodes.shares[:end])[:, None]
         keys = np.where(able, room - need + (nodes.device_holders[:end] == 0) * (FAR >> 10), FAR)
         costs = np.partition(keys, ask.devices - 1, axis=1)[:, : ask.devices].sum(axis=1)
         fits = costs < FAR

@@ -2,25 +2,30 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
-from typing import Any
+from collections.abc import AsyncIterator
+from typing import Any, Final
 
 from fastapi import APIRouter, FastAPI, HTTPException, Request, Response
-from fastapi.responses import JSONResponse, PlainTextResponse
+from fastapi.responses import JSONResponse, PlainTextResponse, StreamingResponse
 
-from extender_api import __version__, metrics, plan_document, views
+from extender_api import __version__, metrics, views
+from extender_api.errors import MalformedRequest
+from extender_api.plan_service import PlanningEnded, PlanService
 from extender_api.service import Service, wall_clock_ms
-from extender_api.settings import Settings
-from topology.inventory import InventorySettings
+from extender_api.wire_route import DEFAULT_LIMIT_BYTES, read_body
 
-NO_CLUSTER = "this Tangram runs with --offline: it has no cluster, only POST /api/v1/plan"
+NO_CLUSTER: Final = "this Tangram runs with --offline: it has no cluster, only POST /api/v1/plan"
+NODES_AT_ONCE: Final = 16
+"""Between so many nodes of a long answer others get their turn."""
 
 
-def ops_app(settings: Settings, inventory: InventorySettings, service: Service | None) -> FastAPI:
+def ops_app(plans: PlanService, service: Service | None, *, limit_bytes: int = DEFAULT_LIMIT_BYTES) -> FastAPI:
     """The ops application. `service` None (offline) leaves only planning and health."""
-    app = FastAPI(title="Tangram ops", version=__version__)
+    app = FastAPI(title="Tangram ops", version=__version__, redoc_url=None)
     app.include_router(_health(service))
-    app.include_router(_planning(settings, inventory))
+    app.include_router(_planning(plans, limit_bytes))
     app.include_router(_cluster(service))
     return app
 
@@ -48,19 +53,20 @@ def _health(service: Service | None) -> APIRouter:
     return router
 
 
-def _planning(settings: Settings, inventory: InventorySettings) -> APIRouter:
+def _planning(plans: PlanService, limit_bytes: int) -> APIRouter:
     router = APIRouter(prefix="/api/v1", tags=["planning"])
 
     @router.post("/plan")
     async def plan(request: Request) -> Response:
         """Plans the given objects; never touches live state. Bad input is 400 with `warnings`."""
         try:
-            document: Any = json.loads(await request.body())
-            answer = plan_document.answer(document, inventory=inventory, scheduler_name=settings.scheduler_name)
-        except ValueError as err:
-            warnings = err.warnings if isinstance(err, plan_document.BadPlanInput) else [f"not JSON: {err}"]
-            return JSONResponse({"warnings": warnings}, status_code=400)
-        return JSONResponse(answer)
+            body = await read_body(request.receive, limit_bytes)
+            status, content = await plans.answer(body or b"")
+        except MalformedRequest as err:
+            return JSONResponse({"warnings": [f"the document has {err}"]}, status_code=400)
+        except PlanningEnded as err:
+            return JSONResponse({"warnings": [str(err)]}, status_code=503)
+        return Response(content, status_code=status, media_type="application/json")
 
     return router
 
@@ -80,16 +86,30 @@ def _cluster(service: Service | None) -> APIRouter:
         return views.status(known.engine, __version__, known.active, known.unready())
 
     @router.get("/nodes")
-    async def nodes() -> list[dict[str, Any]]:
-        """Nodes with their devices and who holds what."""
-        return views.nodes(live().engine)
+    async def nodes() -> Response:
+        """Nodes with their devices and who holds what, by name."""
+        return StreamingResponse(_node_list(live()), media_type="application/json")
 
     @router.get("/workloads/{namespace}/{name}")
-    async def workload(namespace: str, name: str) -> dict[str, Any]:
+    async def workload(namespace: str, name: str) -> Response:
         """One pod: where it is on its way, where it goes, or why it waits."""
         found = views.workload(live().engine, namespace, name, wall_clock_ms())
         if found is None:
             raise HTTPException(404, f"no pod {namespace}/{name} of ours is known")
-        return {**found, "active": live().active}
+        return JSONResponse({**found, "active": live().active})
 
     return router
+
+
+async def _node_list(service: Service) -> AsyncIterator[bytes]:
+    """A JSON list, piece by piece: in a large cluster it would hold up the webhooks."""
+    engine, before = service.engine, "["
+    names = sorted(engine.cluster.state.slot_of)
+    for start in range(0, len(names), NODES_AT_ONCE):
+        found = [views.node(engine, name) for name in names[start : start + NODES_AT_ONCE]]
+        piece = ",".join(json.dumps(document) for document in found if document is not None)
+        if piece:
+            yield f"{before}{piece}".encode()
+            before = ","
+        await asyncio.sleep(0)
+    yield b"[]" if before == "[" else b"]"

@@ -91,7 +91,7 @@ def _items(listed: list[Any], where: str, depth: int, problems: list[str]) -> It
             yield Item(here, content)
         elif depth == DEEPEST_LIST:
             problems.append(f"{here} is a list in too many lists")
-        elif not isinstance(content["items"] or [], list):
+        elif content["items"] is not None and not isinstance(content["items"], list):
             problems.append(f"{here}: items must be a list")
         else:
             yield from _items(_typed(content), f"{here}.items", depth + 1, problems)

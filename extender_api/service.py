@@ -7,16 +7,16 @@ that runs `run`; nothing here blocks.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Final
 
-from extender_api import metrics
-from extender_api.actuator import Actuator, BindOutcome
+from extender_api import metrics, text
+from extender_api.actuator import Actuator, BindOutcome, BindResult
+from extender_api.role import Role
 from scheduler.engine import Engine
-from scheduler.instruction import BindOrder, BindRefusal, Nominate, Release
+from scheduler.instruction import BindOrder, BindRefusal, Instruction, Nominate, Release, Tell
 from scheduler.pod import PodFacts
 from scheduler.verdict import FilterVerdict
 from topology.node import NodeFacts
@@ -26,6 +26,8 @@ log = logging.getLogger(__name__)
 COALESCE_S: Final = 0.003
 """A round waits so long for more news after the first: a burst of pods costs a few rounds, not one each."""
 IDLE_S: Final = 5.0
+LONGEST_RECOVERY_S: Final = 5.0
+"""Rounds that fail are repeated, after waits that double up to this."""
 
 
 def wall_clock_ms() -> int:
@@ -43,14 +45,20 @@ class Service:
         *,
         clock: Callable[[], int] = wall_clock_ms,
         unready: Callable[[], str | None] = lambda: None,
+        catch_up: Callable[[], Awaitable[None]] | None = None,
+        forget: Callable[[], None] = lambda: None,
     ) -> None:
+        """`unready` says why this replica could not act even if it had to. `catch_up` reads what the replica that acted
+        before has written; `forget` drops what the actuator was told and has not done. Without `set_active` it acts.
+        """
         self.engine = engine
+        self.role = Role(self._take_over, self._stand_down, catch_up)
         self._actuator = actuator
         self._clock = clock
-        self.unready = unready
-        """Why this replica could not act even if it had to, or None."""
-        self._active = True
+        self._unready = unready
+        self._forget = forget
         self._stopping = False
+        self._failed_in_a_row = 0
         self._wake = asyncio.Event()
         self._binds: set[asyncio.Task[str]] = set()
 
@@ -59,25 +67,34 @@ class Service:
     @property
     def active(self) -> bool:
         """Whether this replica is the one that writes."""
-        return self._active
+        return self.role.active
 
     def set_active(self, active: bool) -> None:
         """Called when kube-scheduler's Lease changes hands."""
-        if active != self._active:
-            log.info("this replica is now %s", "active" if active else "standby")
-            if not active:
-                self.engine.stand_down(self._clock())
-        self._active = active
+        self.role.set(active)
+
+    def _take_over(self) -> None:
+        log.info("this replica acts")
+        self.engine.take_over(self._clock())
         self._wake.set()
 
-    def ready(self) -> str | None:
-        """Why webhooks cannot be answered yet, or None."""
+    def _stand_down(self) -> None:
+        log.info("this replica is the standby")
+        self._forget()
+        self.engine.stand_down(self._clock())
+        self._wake.set()
+
+    def unready(self) -> str | None:
+        """Why this replica could not act even if it had to, or None. A standby that could is ready."""
         if self._stopping:
             return "Tangram is stopping"
-        reason = self.unready()
-        if reason is None and not self._active:
-            return "this Tangram is the standby: the kube-scheduler beside it does not hold the Lease"
-        return reason
+        return self._unready() or self.role.unready()
+
+    def ready(self) -> str | None:
+        """Why webhooks cannot be answered, or None."""
+        if self.role.active:
+            return self.unready()
+        return self.unready() or "this Tangram is the standby: the kube-scheduler beside it does not hold the Lease"
 
     # -- the watch ---------------------------------------------------------------------------------------------
 
@@ -117,47 +134,68 @@ class Service:
     async def run(self) -> None:
         """Plans whenever something happened, and when a deadline comes. Never returns."""
         while True:
-            more = self._round() if self._active and self.unready() is None and not self._stopping else False
-            if more:
+            self._wake.clear()
+            pause_s = self._round()
+            if pause_s == 0:
                 await asyncio.sleep(0)
                 continue
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._wake.wait(), self._pause_s())
-                await asyncio.sleep(COALESCE_S)
-            self._wake.clear()
+            try:
+                async with asyncio.timeout(pause_s):
+                    await self._wake.wait()
+            except TimeoutError:
+                continue
+            await asyncio.sleep(COALESCE_S)
 
-    def _pause_s(self) -> float:
-        if not self._active:
-            return IDLE_S
-        now_ms = self._clock()
-        deadline = self.engine.next_deadline_ms(now_ms)
-        return IDLE_S if deadline is None else min(max((deadline - now_ms) / 1000, COALESCE_S), IDLE_S)
-
-    def _round(self) -> bool:
-        started = time.perf_counter()
+    def _round(self) -> float:
+        """A round, if one may be made now. Returns in how many seconds the next is due if nothing happens."""
         try:
-            instructions, more = self.engine.plan(self._clock())
+            if self.ready() is None:
+                pause_s = self._plan()
+            else:
+                pause_s = IDLE_S
+                if not self.role.active:
+                    self.engine.keep_quiet()
         except Exception:
-            # a bug here must not end the process that answers webhooks; the next event tries again
+            # a fault here must not end the process that answers webhooks
             metrics.planning_errors.inc()
             log.exception("planning round failed")
-            return False
+            self._failed_in_a_row += 1
+            return min(0.1 * 2.0 ** min(self._failed_in_a_row, 10), LONGEST_RECOVERY_S)
+        self._failed_in_a_row = 0
+        return pause_s
+
+    def _plan(self) -> float:
+        started = time.perf_counter()
+        now_ms = self._clock()
+        instructions, more = self.engine.plan(now_ms)
         for instruction in instructions:
-            self._actuator.submit(instruction)
-            if isinstance(instruction, Release | Nominate):
-                log.info(
-                    "planned %s/%s on %s", instruction.namespace, instruction.name, instruction.node,
-                    extra={"uid": instruction.uid},
-                )  # fmt: skip
+            self._carry_out(instruction)
         metrics.planning_round_seconds.observe(time.perf_counter() - started)
         metrics.pods_waiting.set(len(self.engine.roster.waiting))
         metrics.pods_in_flight.set(self.engine.in_flight)
-        return more
+        if more:
+            return 0
+        deadline_ms = self.engine.next_deadline_ms(now_ms)
+        return IDLE_S if deadline_ms is None else min(max((deadline_ms - now_ms) / 1000, COALESCE_S), IDLE_S)
+
+    def _carry_out(self, instruction: Instruction) -> None:
+        self._actuator.submit(instruction)
+        if isinstance(instruction, Release | Nominate):
+            metrics.count_decision("planned")
+            log.info(
+                "planned %s/%s on %s", instruction.namespace, instruction.name, instruction.node,
+                extra={"uid": instruction.uid},
+            )  # fmt: skip
+        elif isinstance(instruction, Tell):
+            metrics.count_decision("waits", instruction.reason.code)
 
     # -- webhooks ----------------------------------------------------------------------------------------------
 
     def is_ours(self, pod: PodFacts) -> bool:
-        return self.engine.ours(pod)
+        ours = self.engine.ours(pod)
+        if not ours:
+            self.engine.meet(pod, self._clock())  # it may come to bind before the watch shows it
+        return ours
 
     def known(self, uid: str) -> PodFacts | None:
         """A pod of ours that the watch has shown already."""
@@ -168,6 +206,8 @@ class Service:
         verdict = self.engine.filter(pod, offered, self._clock())
         if verdict.nodes:
             metrics.count_decision("passed")
+        elif verdict.error:
+            metrics.count_decision("error")
         else:
             metrics.count_decision("refused", next(iter(verdict.refused.values()), ""))
             self._wake.set()  # the pod waits again, and may have to be told why
@@ -204,21 +244,29 @@ class Service:
             order = self.engine.binding.start(uid, namespace, name, node, self._clock())
         if isinstance(order, BindRefusal):
             metrics.count_bind("refused")
-            log.info("bind of %s/%s to %s refused: %s", namespace, name, node, order.error)
+            log.info("bind of %s/%s to %s refused: %s", namespace, name, node, order.error, extra={"uid": uid})
             self._wake.set()
             return order.error
-        result = await self._actuator.bind(order)
+        result = await self._post(order)
         metrics.count_bind(result.outcome.value)
         bound = result.outcome in (BindOutcome.BOUND, BindOutcome.ALREADY_THERE)
         if not foreign:
             keep = result.outcome is BindOutcome.RETRY
             self.engine.binding.finish(uid, bound, self._clock(), keep_booking=keep)
+        self._wake.set()  # there is room for another in flight, or the pod waits again
         if bound:
             log.info("bound %s/%s to %s", namespace, name, node, extra={"uid": uid})
             return ""
-        self._wake.set()
-        log.warning("bind of %s/%s to %s failed: %s", namespace, name, node, result.text)
+        log.warning("bind of %s/%s to %s failed: %s", namespace, name, node, result.text, extra={"uid": uid})
         return result.text or result.outcome.value
+
+    async def _post(self, order: BindOrder) -> BindResult:
+        """The Binding, whose outcome is always known to the ledger: what went wrong unexpectedly may have bound."""
+        try:
+            return await self._actuator.bind(order)
+        except Exception:
+            log.exception("bind of %s/%s to %s", order.namespace, order.name, order.node, extra={"uid": order.uid})
+            return BindResult(BindOutcome.RETRY, text.INTERNAL)
 
     # -- the end -----------------------------------------------------------------------------------------------
 

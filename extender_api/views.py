@@ -2,39 +2,27 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterable
 from typing import Any
 
 from extender_api import text
 from scheduler.allocation import DeviceShare
 from scheduler.engine import Engine
+from scheduler.ledger import Entry
 from scheduler.record import PodRecord, Stage
 from scheduler.request import Request
 from topology.inventory import NodeInventory
 
 
-def nodes(engine: Engine) -> list[dict[str, Any]]:
-    """Every node with its devices and what is taken on them, by name."""
-    slot_of = engine.cluster.state.slot_of
-    return [_node(engine, slot_of[name], name) for name in sorted(slot_of)]
-
-
-def _node(engine: Engine, slot: int, name: str) -> dict[str, Any]:
-    state = engine.cluster.state
-    inventory = state.inventories[slot]
-    assert inventory is not None
-    holders: dict[int, list[dict[str, Any]]] = {}
-    for entry in engine.cluster.ledger.on_node(name):
-        record = engine.roster.records.get(entry.uid)
-        who = record.facts.key if record is not None else entry.uid
-        for share in entry.devices:
-            holder = {
-                "pod": who,
-                "milli": share.milli,
-                "memoryMiB": share.memory_mib,
-                "bound": entry.bound,
-                "guessed": share in entry.guessed,
-            }
-            holders.setdefault(share.index, []).append(holder)
+def node(engine: Engine, name: str) -> dict[str, Any] | None:
+    """A node with its devices and who holds what of them; None when no such node is known."""
+    inventory = engine.cluster.node(name)
+    if inventory is None:
+        return None
+    slot = engine.cluster.state.slot_of[name]
+    entries = engine.cluster.ledger.on_node(name)
+    holders = _holders(engine, entries)
     return {
         "name": name,
         "kind": inventory.kind.value,
@@ -48,9 +36,26 @@ def _node(engine: Engine, slot: int, name: str) -> dict[str, Any]:
             _device(engine, slot, inventory, row, holders.get(row, [])) for row in range(len(inventory.devices))
         ],
         "counted": _counted(engine, slot, inventory),
-        "pods": len(engine.cluster.ledger.on_node(name)),
+        "pods": len(entries),
         "warnings": list(inventory.warnings),
     }
+
+
+def _holders(engine: Engine, entries: Iterable[Entry]) -> dict[int, list[dict[str, Any]]]:
+    """Who holds something of each device, by its index."""
+    holders: dict[int, list[dict[str, Any]]] = {}
+    for entry in entries:
+        facts = engine.cluster.pod(entry.uid)
+        for share in entry.devices:
+            holder = {
+                "pod": entry.uid if facts is None else facts.key,
+                "milli": share.milli,
+                "memoryMiB": share.memory_mib,
+                "bound": entry.bound,
+                "guessed": share in entry.guessed,
+            }
+            holders.setdefault(share.index, []).append(holder)
+    return holders
 
 
 def _device(
@@ -82,21 +87,20 @@ def _counted(engine: Engine, slot: int, inventory: NodeInventory) -> dict[str, d
 
 def workload(engine: Engine, namespace: str, name: str, now_ms: int) -> dict[str, Any] | None:
     """One pod of ours: stage, place or reason, and story; None when no such pod is known."""
-    record = find(engine, namespace, name)
+    record = _find(engine, namespace, name)
     if record is None:
         return None
     entry = engine.cluster.ledger.entries.get(record.uid)
-    if record.stage is Stage.WAITING:
-        record.reason = engine.telling.why(record, now_ms)
+    reason = engine.why(record, now_ms) if record.stage is Stage.WAITING else record.reason
     return {
         "namespace": namespace,
         "name": name,
         "uid": record.uid,
         "stage": record.stage.value,
         "node": None if entry is None else entry.node,
-        "devices": [] if entry is None else [share_document(share) for share in entry.allocation.devices],
-        "request": request_document(record.request),
-        "reason": None if record.reason is None else text.reason_document(record.reason),
+        "devices": [] if entry is None else [_share(share) for share in entry.allocation.devices],
+        "request": _request(record.request),
+        "reason": None if reason is None else text.reason_document(reason),
         "ahead": _ahead(engine, record),
         "waitingMs": now_ms - record.since_ms if record.stage is Stage.WAITING else 0,
         "story": [{"atMs": step.at_ms, "stage": step.stage.value, "cause": step.cause} for step in record.story],
@@ -104,7 +108,7 @@ def workload(engine: Engine, namespace: str, name: str, now_ms: int) -> dict[str
     }
 
 
-def find(engine: Engine, namespace: str, name: str) -> PodRecord | None:
+def _find(engine: Engine, namespace: str, name: str) -> PodRecord | None:
     """The newest pod of that name."""
     for record in reversed(engine.roster.records.values()):
         if record.facts.name == name and record.facts.namespace == namespace:
@@ -119,13 +123,13 @@ def _ahead(engine: Engine, record: PodRecord) -> int | None:
     return sum(1 for other in engine.roster.waiting.values() if other.rank < record.rank)
 
 
-def share_document(share: DeviceShare) -> dict[str, Any]:
+def _share(share: DeviceShare) -> dict[str, Any]:
     """A device share in the words of the contract."""
     document: dict[str, Any] = {"index": share.index, "memoryMiB": share.memory_mib, "milli": share.milli}
     return document if share.uuid is None else {**document, "uuid": share.uuid}
 
 
-def request_document(request: Request | None) -> dict[str, Any] | None:
+def _request(request: Request | None) -> dict[str, Any] | None:
     """A request for people and programs; zero parts are left out."""
     if request is None:
         return None
@@ -148,16 +152,9 @@ def status(engine: Engine, version: str, active: bool, unready: str | None) -> d
         "active": active,
         "unready": unready,
         "nodes": engine.cluster.node_count,
-        "pods": {stage.value: count for stage, count in _stages(engine).items()},
+        "pods": dict(Counter(record.stage.value for record in engine.roster.records.values())),
         "waiting": len(engine.roster.waiting),
         "inFlight": engine.in_flight,
         "entries": len(engine.cluster.ledger.entries),
         "differences": dict(engine.adoption.differences),
     }
-
-
-def _stages(engine: Engine) -> dict[Stage, int]:
-    counts: dict[Stage, int] = {}
-    for record in engine.roster.records.values():
-        counts[record.stage] = counts.get(record.stage, 0) + 1
-    return counts

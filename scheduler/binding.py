@@ -27,9 +27,8 @@ class Binding:
         entry = self._cluster.ledger.entries.get(uid)
         if entry is not None and entry.node != node:
             return BindRefusal(f"planned on {entry.node}, not on {node}")
-        if record.facts.deleted_ms is not None:
-            self._cluster.release(uid)
-            return BindRefusal("the pod is being deleted")
+        if record.facts.deleted_ms is not None and (entry is None or not entry.bound):
+            return self._too_late(record, now_ms)
         if record.request is None:
             return BindRefusal(str(record.problem))
         if entry is None or not (entry.bound or self._cluster.ledger.sound(entry.uid)):
@@ -63,6 +62,14 @@ class Binding:
         else:
             self._cluster.release(uid)
             record.move(Stage.HELD, "being deleted", now_ms)
+
+    def _too_late(self, record: PodRecord, now_ms: int) -> BindRefusal:
+        """The pod is being deleted. An earlier Binding that is still on its way settles what becomes of its place."""
+        if record.stage is not Stage.BINDING:
+            self._cluster.release(record.uid)
+            self._roster.leave(record.uid)
+            record.move(Stage.HELD, "being deleted", now_ms)
+        return BindRefusal("the pod is being deleted")
 
     def _book(self, record: PodRecord, node: str, now_ms: int) -> BindRefusal | None:
         """Books the very node, where a booking was lost to a restart or spoilt from outside."""

@@ -88,6 +88,13 @@ class Cluster:
         self.neighbours.set_namespace(name, labels)
         self.growth.anywhere()
 
+    def pod(self, uid: str) -> PodFacts | None:
+        """The pod that stands or is booked on a node, as it was known then."""
+        placed = self.neighbours.pod(uid)
+        if placed is not None:
+            return placed
+        return next((pods[uid] for pods in self._stranded.values() if uid in pods), None)
+
     # -- what is taken -----------------------------------------------------------------------------------------
 
     def adopt(self, pod: PodFacts, request: Request, allocation: Allocation | None) -> Entry:

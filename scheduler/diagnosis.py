@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Collection, Mapping
 from typing import Final
 
@@ -53,21 +52,20 @@ CAPACITY: Final = frozenset(
 """Reasons that say what a node has too little of. They tell more than rules that forbid a node."""
 
 
+_CODES: Final = tuple(Code)
+_PLACE: Final = {code: place for place, code in enumerate(_CODES)}
+_NOTHING: Final = -1
+
+
 def codes(state: ClusterState, request: Request, static: Mapping[int, Code]) -> dict[int, Code]:
     """Slot → the first reason that rules the node out; nodes that would hold the request are absent.
 
     `static` holds what rules (not room) forbid, by slot; it comes first. Then what no waiting changes (devices of
     another kind, shares not possible), then resources, then devices.
     """
-    lacks = _lacks(state, request)
-    found: dict[int, Code] = {}
-    for slot, inventory in enumerate(state.inventories):
-        if inventory is None:
-            continue
-        code = static.get(slot) or lacks.code(int(lacks.codes[slot]))
-        if code is not None:
-            found[slot] = code
-    return found
+    places = _places(_lacks(state, request), static, None)
+    slots = np.flatnonzero(places != _NOTHING)
+    return dict(zip(slots.tolist(), (_CODES[place] for place in places[slots].tolist()), strict=True))
 
 
 def why(
@@ -85,25 +83,44 @@ def why(
     `need_mib`/`most_free_mib` (shares by memory), `need`/`free` (pods; with `resource` for devices and all others),
     `need`/`have` (NEED_DISTINCT_DEVICES), `need_mib` (UNKNOWN_CARD_MEMORY); `devices` where a share wants several.
     """
-    found = codes(state, request, static)
-    if offered is not None:
-        for slot, inventory in enumerate(state.inventories):
-            if inventory is not None and slot not in static and slot not in offered:
-                found[slot] = Code.NOT_OFFERED
-    if not found:
-        return Reason(Code.NO_NODES)
     lacks = _lacks(state, request)
-    suited = lacks.suited()
-    slots = [slot for slot in found if suited[slot]] or list(found)
-    code = _most_telling(Counter(found[slot] for slot in slots))
-    own = [slot for slot in slots if found[slot] is code and slot not in static]
-    return Reason(code, lacks.numbers(own), dict(sorted(Counter(found.values()).items())))
+    places = _places(lacks, static, offered)
+    found = places != _NOTHING
+    if not found.any():
+        return Reason(Code.NO_NODES)
+    suited = found & lacks.suited()
+    telling = suited if suited.any() else found
+    code = _most_telling(_counts(places[telling]))
+    own = telling & (places == _PLACE[code])
+    own[list(static)] = False
+    return Reason(code, lacks.numbers(own), _counts(places[found]))
+
+
+def _places(lacks: _Lacks, static: Mapping[int, Code], offered: Collection[int] | None) -> NDArray[np.int64]:
+    """int64[slots]: for each node the place of its first reason in `_CODES`, _NOTHING where there is none."""
+    places = np.full(len(lacks.codes), _NOTHING, np.int64)
+    for found in np.unique(lacks.codes).tolist():
+        code = lacks.code(found)
+        if code is not None:
+            places[lacks.codes == found] = _PLACE[code]
+    if offered is not None:
+        missing = np.ones(len(places), np.bool_)
+        missing[list(offered)] = False
+        places[missing] = _PLACE[Code.NOT_OFFERED]
+    places[list(static)] = [_PLACE[code] for code in static.values()]
+    places[~lacks.state.occupied] = _NOTHING
+    return places
+
+
+def _counts(places: NDArray[np.int64]) -> dict[Code, int]:
+    """How often each reason occurs, in the order of `Code`."""
+    counts = np.bincount(places, minlength=len(_CODES)).tolist()
+    return {code: count for code, count in zip(_CODES, counts, strict=True) if count}
 
 
 def _most_telling(counts: Mapping[Code, int]) -> Code:
-    order = list(Code)
     telling = [code for code in counts if code in CAPACITY]
-    return min(telling or counts, key=lambda code: (-counts[code], order.index(code)))
+    return min(telling or counts, key=lambda code: (-counts[code], _PLACE[code]))
 
 
 def _lacks(state: ClusterState, request: Request) -> _Lacks:
@@ -130,7 +147,7 @@ class _Lacks:
     ) -> None:
         self.codes = codes
         self._numbers = numbers
-        self._state = state
+        self.state = state
         self._request = request
         self._ask = ask
 
@@ -150,21 +167,20 @@ class _Lacks:
 
     def suited(self) -> NDArray[np.bool_]:
         """bool[slots]: nodes that have the kinds of things asked for at all."""
-        nodes, end = self._state.arrays, len(self.codes)
+        nodes, end = self.state.arrays, len(self.codes)
         extended = self._ask.columns[self._ask.columns >= layout.FIRST_EXTENDED]
         suited = np.asarray((nodes.total[:end, extended] > 0).all(axis=1))
         if self._request.demand is Demand.SHARE:
             suited &= nodes.accelerated[:end]
         return suited
 
-    def numbers(self, slots: list[int]) -> dict[str, int | str]:
-        """Need and best of the commonest lack among these slots, which share one code."""
-        if not slots:
+    def numbers(self, own: NDArray[np.bool_]) -> dict[str, int | str]:
+        """Need and best of the commonest lack among the marked slots (bool[slots]), which share one reason."""
+        lacks = self.codes[own]
+        if not lacks.size:
             return {}
-        common = Counter(int(self.codes[slot]) for slot in slots)
-        found = min(common, key=lambda code: (-common[code], code))
-        most = max(int(self._numbers[slot]) for slot in slots if self.codes[slot] == found)
-        return self._words(found, most)
+        found = int(np.bincount(lacks).argmax())
+        return self._words(found, int(self._numbers[own][lacks == found].max()))
 
     def _words(self, found: int, most: int) -> dict[str, int | str]:
         request = self._request
@@ -188,5 +204,5 @@ class _Lacks:
         if column in _COLUMN_WORDS:
             need, free = _COLUMN_WORDS[column]
             return {need: amount, free: most}
-        name = next(name for name, at in self._state.columns.items() if at == column)
+        name = next(name for name, at in self.state.columns.items() if at == column)
         return {"resource": name, "need": amount, "free": most}

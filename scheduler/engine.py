@@ -44,7 +44,7 @@ class EngineSettings:
     """A booking whose pod does not come to bind for so long is planned again."""
     max_in_flight: int = 512
     """Most pods planned and not yet bound: what kube-scheduler's queue may hold of ours."""
-    round_limit: int = 128
+    round_limit: int = 32
     """Most placements in one round; more follow in the next, so that webhooks are answered in between."""
     nominate_from_nodes: int = 1000
     """From so many nodes on, plans are announced by nominatedNodeName before the gate goes."""
@@ -103,6 +103,12 @@ class Engine:
             self._track(facts, now_ms)
         else:
             self.foreign.add(facts.uid)
+
+    def meet(self, facts: PodFacts, now_ms: int) -> None:
+        """kube-scheduler speaks of a pod of another scheduler, which the watch may not have shown yet."""
+        if facts.uid in self._unseen or (facts.uid not in self.foreign and facts.uid not in self._gone):
+            self.foreign.add(facts.uid)
+            self._unseen[facts.uid] = now_ms + self.settings.booking_deadline_ms
 
     def remove_pod(self, uid: str) -> None:
         """The pod is gone or has ended."""
@@ -224,10 +230,12 @@ class Engine:
     def keep_quiet(self) -> None:
         """Forgets what was to be said: the replica that acts says it."""
         self.roster.outbox.clear()
+        self.telling.clear()
 
     def take_over(self, now_ms: int) -> None:
         """This replica acts from now on. What it saw last is said once more: nobody may have said it."""
         self.keep_quiet()
+        self.roster.fresh.extend(self.roster.waiting.values())
         for record in self.roster.records.values():
             if now_ms - record.since_ms > RECENT_MS:
                 continue
@@ -237,6 +245,16 @@ class Engine:
                 self.roster.tell(record, now_ms)
             elif record.stage is Stage.WAITING:
                 self.roster.warn(record)
+
+    def why(self, record: PodRecord, now_ms: int) -> Reason | None:
+        """Why a waiting pod has no place as things are; None when there is one and its turn will come."""
+        if record.not_before_ms > now_ms:
+            return Reason(Code.BACKING_OFF)
+        if record.request is not None and self.cluster.place(
+            record.facts, record.request, record.constraints, record.allowed_nodes(now_ms)
+        ):
+            return None
+        return self.telling.why(record, now_ms)
 
     def released(self, uid: str, ok: bool, now_ms: int) -> None:
         """What became of a Release or Nominate. A failed release gives the place back and waits a little."""
@@ -262,6 +280,8 @@ class Engine:
             record = self.roster.records[pod.uid]
         if record.stage is Stage.BOUND:
             return FilterVerdict(error=f"pod is already bound to {record.facts.node_name}")
+        if record.facts.deleted_ms is not None:
+            return FilterVerdict(error="the pod is being deleted")
         if record.request is None:
             return FilterVerdict(refused=dict.fromkeys(offered, Code.INVALID_REQUEST))
         entry = self.cluster.ledger.entries.get(pod.uid)

@@ -69,7 +69,7 @@ def problem(state: ClusterState, slot: int, request: Request, devices: Devices) 
         if found is not None:
             return f"device {share.index} {found}"
     opened = sum(int(nodes.device_holders[slot, share.index] == 0) for share in devices)
-    if opened and opened > nodes.free[slot, nodes.device_column[slot]] - nodes.shared[slot]:
+    if opened > nodes.openable[slot]:
         return "the node's count of devices leaves fewer untouched ones"
     return None
 
@@ -85,8 +85,9 @@ def _device_problem(state: ClusterState, slot: int, request: Request, share: Dev
         return "is in use" if nodes.device_holders[slot, row] else None
     if not share.milli and not total_mib:
         return "has memory of unknown size"
-    room, free_mib = nodes.device_room[slot, row], nodes.device_free_mib[slot, row]
-    return None if room >= share.milli and free_mib >= share.memory_mib else "has too little left"
+    room_milli, room_mib = nodes.device_room_milli[slot, row], nodes.device_room_mib[slot, row]
+    fits = room_milli >= share.milli if share.milli else room_mib >= share.memory_mib
+    return None if fits else "has too little left"
 
 
 def borne(state: ClusterState, slot: int, entry: Entry) -> bool:

@@ -53,6 +53,11 @@ class Neighbours:
         self._repulsion.remove(pod, slot)
         self._tallies.remove(pod, slot)
 
+    def pod(self, uid: str) -> PodFacts | None:
+        """The pod as it was added, None when it is on no node."""
+        placed = self._placed.get(uid)
+        return None if placed is None else placed[0]
+
     def set_node(self, slot: int, labels: Mapping[str, str]) -> None:
         """Puts a node, or its new labels, on a slot; the pods there stay."""
         self._nodes.put(slot, labels)

@@ -67,6 +67,13 @@ class ClusterState:
             self._ranked = True
         return self._arrays
 
+    @property
+    def occupied(self) -> NDArray[np.bool_]:
+        """bool[len(inventories)]: the slots that hold a node."""
+        occupied = np.ones(len(self.inventories), np.bool_)
+        occupied[self._vacant] = False
+        return occupied
+
     # -- nodes -------------------------------------------------------------------------------------------------
 
     def set_node(self, inventory: NodeInventory) -> int:
@@ -133,7 +140,7 @@ class ClusterState:
         arrays.virtual[slot] = inventory.virtual
         arrays.accelerated[slot] = _accelerated(inventory)
         if inventory.devices and inventory.device_resource is not None:
-            arrays.shares[slot] = inventory.shares is ShareSupport.YES
+            arrays.shares[slot] = inventory.shares is ShareSupport.YES and not inventory.virtual
             arrays.device_column[slot] = self.columns[inventory.device_resource]
             arrays.device_count[slot] = len(inventory.devices)
             for row, device in enumerate(inventory.devices):
@@ -142,8 +149,9 @@ class ClusterState:
                 arrays.device_free_mib[slot, row] = memory_mib
                 arrays.device_free_milli[slot, row] = FULL_MILLI
                 arrays.device_healthy[slot, row] = device.healthy
-                arrays.device_room[slot, row] = self._room(slot, row)
+                arrays.device_room_milli[slot, row], arrays.device_room_mib[slot, row] = self._room(slot, row)
             arrays.idle[slot] = sum(device.healthy for device in inventory.devices)
+            arrays.openable[slot] = self._openable(slot)
         self.version += 1
 
     # -- room for more -----------------------------------------------------------------------------------------
@@ -159,7 +167,7 @@ class ClusterState:
     def _fit(self, slots: int, columns: int, devices: int) -> None:
         """Doubles the arrays until they hold that many."""
         old = self._arrays
-        have = (*old.free.shape, old.device_room.shape[1])
+        have = (*old.free.shape, old.device_holders.shape[1])
         want = tuple(_doubled(size, need) for size, need in zip(have, (slots, columns, devices), strict=True))
         if want == have:
             return
@@ -237,6 +245,7 @@ class ClusterState:
             vector = self.vector(request)  # first: it may grow the arrays
             self._arrays.free[slot] -= sign * vector
         self._hold(slot, devices, sign)
+        self._arrays.openable[slot] = self._openable(slot)
         self.version += 1
 
     def _hold(self, slot: int, devices: Iterable[DeviceShare], sign: int) -> None:
@@ -256,18 +265,25 @@ class ClusterState:
                 arrays.device_sharers[slot, row] += sign
                 if arrays.device_sharers[slot, row] == (1 if sign > 0 else 0):
                     arrays.shared[slot] += sign
-            arrays.device_room[slot, row] = self._room(slot, row)
+            arrays.device_room_milli[slot, row], arrays.device_room_mib[slot, row] = self._room(slot, row)
 
-    def _room(self, slot: int, row: int) -> int:
-        """The largest m ≤ free milli with m · total // 1000 ≤ free memory; 0 on an unhealthy device."""
+    def _openable(self, slot: int) -> int:
+        arrays = self._arrays
+        if not arrays.device_count[slot]:
+            return 0
+        left = int(arrays.free[slot, arrays.device_column[slot]]) - int(arrays.shared[slot])
+        return max(min(int(arrays.idle[slot]), left), 0)
+
+    def _room(self, slot: int, row: int) -> tuple[int, int]:
+        """The largest fraction (the largest m ≤ free milli with m · total // 1000 ≤ free memory), and memory in MiB."""
         arrays = self._arrays
         if not arrays.device_healthy[slot, row]:
-            return 0
-        room = int(arrays.device_free_milli[slot, row])
-        total_mib = int(arrays.device_total_mib[slot, row])
+            return 0, 0
+        milli = int(arrays.device_free_milli[slot, row])
+        total_mib, free_mib = int(arrays.device_total_mib[slot, row]), int(arrays.device_free_mib[slot, row])
         if total_mib > 0:
-            room = min(room, ((int(arrays.device_free_mib[slot, row]) + 1) * FULL_MILLI - 1) // total_mib)
-        return max(room, 0)
+            milli = min(milli, ((free_mib + 1) * FULL_MILLI - 1) // total_mib)
+        return max(milli, 0), max(free_mib, 0)
 
     def validate(self) -> None:
         """Raises AssertionError when the arrays contradict the inventories or one another."""
@@ -282,8 +298,10 @@ class ClusterState:
         assert (arrays.idle == (arrays.device_healthy & (arrays.device_holders == 0)).sum(axis=1)).all()
         assert (arrays.shared == (arrays.device_sharers > 0).sum(axis=1)).all()
         for slot in self.slot_of.values():
+            assert arrays.openable[slot] == self._openable(slot), slot
             for row in range(int(arrays.device_count[slot])):
-                assert arrays.device_room[slot, row] == self._room(slot, row), (slot, row)
+                room = (arrays.device_room_milli[slot, row], arrays.device_room_mib[slot, row])
+                assert room == self._room(slot, row), (slot, row)
         for slot in self._vacant:
             assert not any(array[slot].any() for array in arrays if array is not arrays.device_column), slot
 

@@ -16,6 +16,7 @@ from scheduler.adoption import bound_request
 from scheduler.allocation import Allocation, AllocationError, DeviceShare, from_annotation
 from scheduler.cluster import Cluster
 from scheduler.constraints import constraints_of
+from scheduler.entry import problem
 from scheduler.pod import PodFacts
 from scheduler.policy import PlacementPolicy, Strategy
 from scheduler.reason import Code, Reason
@@ -226,9 +227,12 @@ class _Views:
         state, promised = self.now.state, self._promised(slot)
         state.hold(slot, promised)
         try:
-            return placement.place_on(state, request, slot)
+            devices = placement.place_on(state, request, slot)
         finally:
             state.drop(slot, promised)
+        if devices is None or any(problem(view.state, slot, request, devices) for view in (self.now, self.later)):
+            return None
+        return devices
 
     def _promised(self, slot: int) -> tuple[DeviceShare, ...]:
         """By how much less of each device is free later than now: that is promised to somebody."""

@@ -42,6 +42,12 @@ class Telling:
         self._rest_until_ms = 0
         self._found: dict[Form, _Found] = {}
 
+    def clear(self) -> None:
+        """Forgets whom to look at."""
+        self._roster.fresh.clear()
+        self._due.clear()
+        self._found.clear()
+
     def next_ms(self) -> int | None:
         """When a round is due for somebody to be looked at."""
         self._take_fresh()

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Final
 
-from extender_api.cli import ops_client
+from extender_api.cli import ops_client, output
+
+NOT_ON_ITS_WAY: Final = ("waiting", "refused", "held")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -21,17 +22,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """0: bound or on its way; 1: waits, refused or unknown."""
     namespace, _, name = arguments.pod.rpartition("/")
-    namespace = namespace or arguments.namespace
-    status, answer = ops_client.ask(arguments, f"/api/v1/workloads/{namespace}/{name}")
+    status, answer = ops_client.ask(arguments, "workloads", namespace or arguments.namespace, name)
     if status != 200:
-        detail = answer.get("detail") if isinstance(answer, dict) else None
-        print(f"tangram explain: {detail or f'status {status}'}", file=sys.stderr)
+        print(f"tangram explain: {ops_client.refusal(status, answer)}", file=sys.stderr)
         return 1
     if arguments.output == "json":
-        print(json.dumps(answer, indent=2))
+        output.print_json(answer)
     else:
         print("\n".join(lines(answer)))
-    return 1 if answer["stage"] in ("waiting", "refused", "held") else 0
+    return 1 if answer["stage"] in NOT_ON_ITS_WAY else 0
 
 
 def lines(answer: dict[str, Any]) -> list[str]:
@@ -39,21 +38,25 @@ def lines(answer: dict[str, Any]) -> list[str]:
     out = [f"{answer['namespace']}/{answer['name']}: {answer['stage']}"]
     if answer["node"]:
         out.append(f"  node     {answer['node']}")
-    out += [
-        f"  device   {device['index']}: {device['milli'] / 10:g} % of compute, {device['memoryMiB']:,} MiB"
-        for device in answer["devices"]
-    ]
+    out += [f"  device   {device['index']}: {_share(device)}" for device in answer["devices"]]
     if answer["reason"]:
         out.append(f"  reason   {answer['reason']['message']}  [{answer['reason']['code']}]")
     if answer["ahead"] is not None:
-        out.append(
-            f"  position {answer['ahead'] + 1} of those that wait; waiting for {answer['waitingMs'] / 1000:.0f} s"
-        )
+        waits_s = answer["waitingMs"] / 1000
+        out.append(f"  position {answer['ahead'] + 1:,} of those that wait; waiting for {waits_s:,.0f} s")
     if answer["difference"]:
         out.append(f"  note     {answer['difference']}")
-    if not answer.get("active", True):
+    if not answer["active"]:
         out.append("  note     answered by the standby replica, which knows no plans")
-    for step in answer["story"]:
-        moment = datetime.fromtimestamp(step["atMs"] / 1000, UTC)
-        out.append(f"  {moment:%H:%M:%S}.{step['atMs'] % 1000:03d} {step['stage']:<9} {step['cause']}")
-    return out
+    return out + [_step(step) for step in answer["story"]]
+
+
+def _share(device: dict[str, Any]) -> str:
+    if device["milli"] == 0:
+        return f"{device['memoryMiB']:,} MiB"
+    return f"{device['milli'] / 10:g} % of compute, {device['memoryMiB']:,} MiB"
+
+
+def _step(step: dict[str, Any]) -> str:
+    moment = datetime.fromtimestamp(step["atMs"] // 1000, UTC)
+    return f"  {moment:%Y-%m-%d %H:%M:%S}.{step['atMs'] % 1000:03d}Z {step['stage']:<9} {step['cause']}"

@@ -6,51 +6,58 @@ import argparse
 import asyncio
 import json
 import os
+from pathlib import Path
 from typing import Any, Final
+from urllib.parse import quote
 
-import aiohttp
-
+from extender_api.cli import connection, output
 from extender_api.errors import TangramError
 
-SERVICE_PATH: Final = "/api/v1/namespaces/{namespace}/services/tangram-ops:ops/proxy{path}"
+SERVICE: Final = "tangram"
+SERVICE_PATH: Final = "/api/v1/namespaces/{namespace}/services/{service}:ops/proxy{path}"
 DEFAULT_SERVER: Final = "http://127.0.0.1:8889"
+TIMEOUT_S: Final = 30.0
 
 
-class NoAnswer(TangramError):
+class OpsUnreachable(TangramError):
     """The ops API could not be reached or did not answer as it should."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Where to ask, and in which form to answer."""
     parser.add_argument(
-        "--server",
-        metavar="URL",
-        help=f"ops address of Tangram, e.g. {DEFAULT_SERVER}; without it the Service tangram-ops is asked "
-        "through the API server when there is a kubeconfig",
-    )
-    parser.add_argument("--kubeconfig", metavar="FILE", help="kubeconfig file (default: $KUBECONFIG, ~/.kube/config)")
-    parser.add_argument("--context", metavar="NAME", help="context of the kubeconfig file")
+        "--server", metavar="URL",
+        help=f"ops address of Tangram, e.g. {DEFAULT_SERVER} (the default where there is no kubeconfig; where there is "
+        f"one, the Service {SERVICE} is asked through the API server)",
+    )  # fmt: skip
+    connection.add_arguments(parser)
     parser.add_argument(
         "--tangram-namespace", metavar="NAME", default="tangram-system", help="where Tangram runs (tangram-system)"
     )
-    parser.add_argument("-o", "--output", choices=["text", "json"], default="text", help="form of the answer")
+    output.add_arguments(parser)
 
 
-def ask(arguments: argparse.Namespace, path: str) -> tuple[int, Any]:
-    """HTTP status and decoded JSON of a GET. Raises NoAnswer."""
-    return asyncio.run(_ask(arguments, path))
+def ask(arguments: argparse.Namespace, *path: str) -> tuple[int, Any]:
+    """HTTP status and decoded JSON of a GET of `/api/v1/` and the parts of the path. Raises OpsUnreachable."""
+    return asyncio.run(_ask(arguments, "/api/v1/" + "/".join(quote(part, safe="") for part in path)))
 
 
 async def _ask(arguments: argparse.Namespace, path: str) -> tuple[int, Any]:
     if arguments.server is None and _has_kubeconfig(arguments):
         return await _through_api_server(arguments, path)
-    server = (arguments.server or DEFAULT_SERVER).rstrip("/")
+    return await _directly(arguments.server or DEFAULT_SERVER, path)
+
+
+async def _directly(server: str, path: str) -> tuple[int, Any]:
+    import aiohttp
+
+    server = server.rstrip("/")
     try:
-        timeout = aiohttp.ClientTimeout(total=30)
+        timeout = aiohttp.ClientTimeout(total=TIMEOUT_S)
         async with aiohttp.ClientSession(timeout=timeout) as session, session.get(server + path) as answer:
             return answer.status, _decoded(await answer.read(), server)
-    except (aiohttp.ClientError, TimeoutError) as err:
-        raise NoAnswer(
+    except (aiohttp.ClientError, TimeoutError, ValueError) as err:
+        raise OpsUnreachable(
             f"no Tangram answers at {server} ({err or type(err).__name__}): give --server URL, or --kubeconfig FILE"
         ) from None
 
@@ -60,28 +67,44 @@ async def _through_api_server(arguments: argparse.Namespace, path: str) -> tuple
     from extender_api.cluster.answer import Unreachable
     from extender_api.cluster.client import ClientSettings, ClusterClient
 
-    proxied = SERVICE_PATH.format(namespace=arguments.tangram_namespace, path=path)
+    namespace = arguments.tangram_namespace
+    proxied = SERVICE_PATH.format(namespace=quote(namespace, safe=""), service=SERVICE, path=path)
     try:
-        settings = ClientSettings(kubeconfig=arguments.kubeconfig, context=arguments.context)
+        settings = ClientSettings(kubeconfig=arguments.kubeconfig, context=arguments.context, timeout_s=TIMEOUT_S)
         async with await ClusterClient.connect(settings) as client:
             answer = await client.get(proxied)
     except (AccessError, Unreachable) as err:
-        raise NoAnswer(f"the API server cannot be asked: {err}") from None
-    if answer.status in (404, 503) and b"no pod" not in answer.body:
-        raise NoAnswer(
-            f"the Service tangram-ops in namespace {arguments.tangram_namespace} has no answer "
-            f"({answer.status}): is Tangram installed and ready?"
-        )
-    return answer.status, _decoded(answer.body, "the API server")
+        raise OpsUnreachable(f"the API server cannot be asked: {err}; or give --server URL") from None
+    if answer.ok or _is_ours(answer.body):
+        return answer.status, _decoded(answer.body, "the API server")
+    hint = "is Tangram installed and ready?" if answer.status in (404, 503) else "see the rights of your account"
+    raise OpsUnreachable(
+        f"the Service {SERVICE} in namespace {namespace} cannot be asked through the API server "
+        f"({answer.status}: {answer.message}): {hint}"
+    )
+
+
+def _is_ours(body: bytes) -> bool:
+    """Whether a refusal came from Tangram; the API server's are Status objects."""
+    try:
+        document = json.loads(body)
+    except ValueError:
+        return False
+    return isinstance(document, dict) and "detail" in document and document.get("kind") != "Status"
 
 
 def _has_kubeconfig(arguments: argparse.Namespace) -> bool:
-    home = os.path.expanduser("~/.kube/config")
-    return bool(arguments.kubeconfig or os.environ.get("KUBECONFIG") or os.path.exists(home))
+    return bool(arguments.kubeconfig or os.environ.get("KUBECONFIG") or Path("~/.kube/config").expanduser().exists())
+
+
+def refusal(status: int, answer: Any) -> str:
+    """What a Tangram that does not answer as asked says."""
+    detail = answer.get("detail") if isinstance(answer, dict) else None
+    return str(detail or f"status {status}")
 
 
 def _decoded(body: bytes, where: str) -> Any:
     try:
         return json.loads(body)
     except ValueError:
-        raise NoAnswer(f"{where} answered something that is not JSON: {body[:200]!r}") from None
+        raise OpsUnreachable(f"{where} answered something that is not JSON: {body[:200]!r}") from None

@@ -7,6 +7,7 @@ import os
 from pathlib import Path
 
 from extender_api import settings_flags
+from extender_api.errors import TangramError
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -16,14 +17,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Serves until a signal."""
-    from extender_api import app, listeners, logs, settings_sources
+    from extender_api import app, core_settings, listeners, logs, settings_sources
     from extender_api.cluster.access import AccessError
-    from extender_api.errors import TangramError
 
     config = Path(arguments.config) if arguments.config else None
     settings = settings_sources.load(config, os.environ, settings_flags.given(arguments))
     try:
-        app.inventory_settings(settings)
+        core_settings.inventory_settings(settings)
     except ValueError as err:
         raise TangramError(f"settings: {err}") from None
     finish_logs = logs.configure(settings.log.level, settings.log.format)

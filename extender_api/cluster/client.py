@@ -11,7 +11,7 @@ import contextlib
 import json
 import random
 from collections import Counter
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from enum import StrEnum
@@ -85,12 +85,17 @@ class WatchStream:
 
 
 class ClusterClient:
-    """Calls to one API server. Make it with `connect` and close it. `calls` counts answers by method and status."""
+    """Calls to one API server. Make it with `connect` and close it. `calls` counts answers by method and status.
+
+    `on_call` hears of every call: method (or WATCH), path, content type of what was sent ("" for nothing), status (0:
+    no answer).
+    """
 
     def __init__(self, access: Access, settings: ClientSettings) -> None:
         self.access: Final = access
         self.settings: Final = settings
         self.calls: Final[Counter[tuple[str, int]]] = Counter()
+        self.on_call: Callable[[str, str, str, int], None] = lambda method, path, content_type, status: None
         self._writes = asyncio.Semaphore(settings.max_writes)
         self._connection = Connection(
             access,
@@ -173,6 +178,8 @@ class ClusterClient:
         except TimeoutError:
             if answer is not None and not sent:
                 return answer  # refused for now, and the wait was too long
+            if sent:
+                self.on_call(method, path, "" if data is None else content_type, 0)
             raise Unreachable(f"no answer within {limit:g} s", maybe_done=sent) from None
         raise AssertionError("the last attempt returns")
 
@@ -186,12 +193,14 @@ class ClusterClient:
             ) as response:
                 body = await response.read()
         except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as err:
+            self.on_call(method, url.path, headers.get("Content-Type", ""), 0)
             if isinstance(err, aiohttp.ClientSSLError):
                 await self._connection.renew(refused=True)
             raise Unreachable(f"cannot connect: {_text(err)}", maybe_done=False) from err
         except (aiohttp.ClientError, OSError) as err:
+            self.on_call(method, url.path, headers.get("Content-Type", ""), 0)
             raise Unreachable(f"no answer: {_text(err)}", maybe_done=True) from err
-        self.calls[method, response.status] += 1
+        self._count(method, url, headers.get("Content-Type", ""), response.status)
         return Answer(response.status, body, _seconds(response.headers.get("Retry-After")))
 
     async def _worth_repeating(self, answer: Answer, attempt: int) -> bool:
@@ -232,14 +241,19 @@ class ClusterClient:
                 url, headers=headers, timeout=self._connection.timeout(idle_s), **self._connection.options()
             )
         except (aiohttp.ClientError, OSError) as err:
+            self.on_call("WATCH", url.path, "", 0)
             raise Unreachable(f"cannot watch: {_text(err)}", maybe_done=False) from err
-        self.calls["WATCH", response.status] += 1
+        self._count("WATCH", url, "", response.status)
         try:
             if response.status != 200:
                 await self._refuse(response)
             yield WatchStream(response, idle_s)
         finally:
             _hang_up(response)
+
+    def _count(self, method: str, url: URL, content_type: str, status: int) -> None:
+        self.calls[method, status] += 1
+        self.on_call(method, url.path, content_type, status)
 
     async def _refuse(self, response: aiohttp.ClientResponse) -> None:
         try:

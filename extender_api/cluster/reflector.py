@@ -102,12 +102,20 @@ class Reflector(Generic[Facts]):
         self._stream: WatchStream | None = None
         self._since_turn = 0
         self._failed_in_a_row = 0
+        self._waiting_for_list: list[asyncio.Future[None]] = []
 
     def relist(self) -> None:
         """Lists again as soon as possible, as when the copy is suspected of having missed something."""
         self._must_list = True
         if self._stream is not None:
             self._stream.close()
+
+    async def refresh(self) -> None:
+        """Lists again and returns once all of it is delivered: everything written before the call is then known."""
+        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting_for_list.append(done)
+        self.relist()
+        await done
 
     async def run(self) -> None:
         """Follows until cancelled."""
@@ -131,10 +139,12 @@ class Reflector(Generic[Facts]):
     async def _list(self) -> None:
         relist = self.synced.is_set()
         self._must_list = False
+        waiting, self._waiting_for_list = self._waiting_for_list, []
         try:
             found, self._version = await self._read_pages()
         except BaseException:
             self._must_list = True
+            self._waiting_for_list += waiting
             raise
         self.stats.lists += 1
         self.stats.relists += relist
@@ -147,6 +157,9 @@ class Reflector(Generic[Facts]):
         if not relist:
             logger.info("%s: %d objects", self.kind, len(self.objects))
         self.synced.set()
+        for done in waiting:
+            if not done.done():
+                done.set_result(None)
 
     async def _read_pages(self) -> tuple[dict[str, Found[Facts]], str]:
         """All objects by key, and the version at which they stood."""

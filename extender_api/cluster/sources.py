@@ -48,6 +48,11 @@ class Sources:
         for reflector in self.reflectors.values():
             reflector.relist()
 
+    async def catch_up(self) -> None:
+        """Returns when everything that was written to pods before the call is known."""
+        await self.synced.wait()
+        await self.pods.refresh()
+
     async def run(self) -> None:
         """Follows until cancelled."""
         async with asyncio.TaskGroup() as group:

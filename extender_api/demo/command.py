@@ -50,4 +50,7 @@ def main() -> int:
     """`python -m extender_api.demo`."""
     parser = argparse.ArgumentParser(prog="python -m extender_api.demo", description=__doc__)
     add_arguments(parser)
-    return run(parser.parse_args())
+    try:
+        return run(parser.parse_args())
+    except KeyboardInterrupt:
+        return 130

@@ -11,6 +11,7 @@ from pydantic import ValidationError
 from extender_api import __version__
 from extender_api.cluster.answer import Unreachable
 from extender_api.cluster.client import ClusterClient
+from extender_api.core_settings import inventory_settings
 from extender_api.doctor import cluster, policies, scheduler
 from extender_api.doctor.collect import collect
 from extender_api.doctor.configuration import ConfigurationError, parse
@@ -25,8 +26,6 @@ async def run_doctor(client: ClusterClient, settings: Settings, config_path: Pat
     `settings` are those of the command line; an installation is judged by the settings in its own ConfigMap. With
     `config_path` the KubeSchedulerConfiguration in that file is checked too. Never raises for what it finds.
     """
-    from extender_api.app import inventory_settings  # brings the whole server with it
-
     try:
         inventory = inventory_settings(settings)
     except ValueError as err:

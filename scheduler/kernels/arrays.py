@@ -1,6 +1,7 @@
 """What kernels are handed: the node arrays, one request, and the rules of the placement policy.
 
 The dtypes here are the only ones that kernels ever see; another dtype or layout would make numba compile them again.
+What kernels calculate with is int64: without the JIT, numpy would keep the sum of an int32 and a number an int32.
 S is the number of node slots, R of resource columns, D of devices on the largest node.
 """
 
@@ -37,25 +38,33 @@ class NodeArrays(NamedTuple):
     virtual: NDArray[np.bool_]
     """[S]"""
     shares: NDArray[np.bool_]
-    """[S]: device shares are possible here."""
+    """[S]: device shares are possible here, so devices are modelled and the node is not virtual."""
     accelerated: NDArray[np.bool_]
     """[S]: has devices or parts of devices, modelled or only counted."""
     device_column: NDArray[np.int32]
     """[S]: the column that counts the modelled devices, -1 where none are modelled."""
     device_count: NDArray[np.int32]
     """[S]: rows of the device arrays in use."""
-    idle: NDArray[np.int32]
+    idle: NDArray[np.int64]
     """[S]: healthy devices that nobody holds."""
-    shared: NDArray[np.int32]
+    shared: NDArray[np.int64]
     """[S]: devices that shares hold. kube-scheduler counts them as free."""
+    openable: NDArray[np.int64]
+    """[S]: untouched devices that may still be taken: no more than are idle, and no more than the count leaves.
+
+    Devices under shares look free to kube-scheduler, and whole devices may be in use that we cannot place on a row;
+    both together must stay within what is allocatable.
+    """
     device_total_mib: NDArray[np.int64]
     """[S, D]: usable memory, 0 where unknown."""
     device_free_mib: NDArray[np.int64]
     """[S, D]"""
     device_free_milli: NDArray[np.int32]
     """[S, D]"""
-    device_room: NDArray[np.int32]
-    """[S, D]: the largest fraction, in milli, that still fits by compute and memory; 0 on an unhealthy device."""
+    device_room_milli: NDArray[np.int64]
+    """[S, D]: the largest fraction that still fits, by compute and by memory; 0 on an unhealthy device."""
+    device_room_mib: NDArray[np.int64]
+    """[S, D]: the largest amount of memory that still fits; 0 on an unhealthy device and where memory is unknown."""
     device_holders: NDArray[np.int32]
     """[S, D]: pods that hold something of the device."""
     device_sharers: NDArray[np.int32]
@@ -107,12 +116,14 @@ def blank(slots: int, columns: int, devices: int) -> NodeArrays:
         accelerated=np.zeros(slots, np.bool_),
         device_column=np.full(slots, -1, np.int32),
         device_count=np.zeros(slots, np.int32),
-        idle=np.zeros(slots, np.int32),
-        shared=np.zeros(slots, np.int32),
+        idle=np.zeros(slots, np.int64),
+        shared=np.zeros(slots, np.int64),
+        openable=np.zeros(slots, np.int64),
         device_total_mib=np.zeros((slots, devices), np.int64),
         device_free_mib=np.zeros((slots, devices), np.int64),
         device_free_milli=np.zeros((slots, devices), np.int32),
-        device_room=np.zeros((slots, devices), np.int32),
+        device_room_milli=np.zeros((slots, devices), np.int64),
+        device_room_mib=np.zeros((slots, devices), np.int64),
         device_holders=np.zeros((slots, devices), np.int32),
         device_sharers=np.zeros((slots, devices), np.int32),
         device_healthy=np.zeros((slots, devices), np.bool_),

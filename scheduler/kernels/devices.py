@@ -7,7 +7,6 @@ from numpy.typing import NDArray
 
 from scheduler.kernels._jit import kernel
 from scheduler.kernels.arrays import Ask, NodeArrays, Scratch
-from scheduler.kernels.feasible import openable
 
 # A device's key is one integer, so that the smallest is the best: its index in the low bits, above it what a share
 # leaves on the device, above that whether the share would open it.
@@ -24,16 +23,14 @@ def judge_whole(nodes: NodeArrays, ask: Ask, fits: NDArray[np.bool_], begin: int
 
     Where the devices asked for are only counted, the count has decided already.
     """
-    free = nodes.free
     column = nodes.device_column
     device_count = nodes.device_count
-    idle = nodes.idle
-    shared = nodes.shared
+    openable = nodes.openable
     count = ask.devices
     asked = ask.device_column
     for slot in range(begin, end):
         if fits[slot] and device_count[slot] > 0 and column[slot] == asked:
-            fits[slot] = openable(idle[slot], free[slot, asked], shared[slot]) >= count
+            fits[slot] = openable[slot] >= count
 
 
 @kernel
@@ -47,33 +44,24 @@ def judge_share(nodes: NodeArrays, ask: Ask, spread: int, buffers: Scratch, begi
     Takes nodes without so many such devices from `buffers.fits`. For the others writes `opened`, and `left` in milli or
     in MiB as the share is asked; `buffers.rows` holds the choice on the last of them.
     """
-    free = nodes.free
-    virtual = nodes.virtual
     shares = nodes.shares
-    column = nodes.device_column
     device_count = nodes.device_count
-    idle = nodes.idle
-    shared = nodes.shared
-    free_mib = nodes.device_free_mib
-    room = nodes.device_room
+    openable = nodes.openable
+    room = nodes.device_room_milli if ask.milli > 0 else nodes.device_room_mib
+    need = ask.milli if ask.milli > 0 else ask.mib
     holders = nodes.device_holders
-    healthy = nodes.device_healthy
     fits = buffers.fits
     opened = buffers.opened
     left = buffers.left
     rows = buffers.rows
     count = ask.devices
-    milli = ask.milli
-    mib = ask.mib
-    by_fraction = milli > 0
     for slot in range(begin, end):
         if not fits[slot]:
             continue
-        devices = device_count[slot]
-        if virtual[slot] or not shares[slot] or devices < count:
+        if not shares[slot]:
             fits[slot] = False
             continue
-        may_open = openable(idle[slot], free[slot, column[slot]], shared[slot])
+        may_open = openable[slot]
         opening = OPENS if spread == 0 or may_open < count else 0
         if may_open == 0:
             opening = NONE
@@ -82,11 +70,8 @@ def judge_share(nodes: NodeArrays, ask: Ask, spread: int, buffers: Scratch, begi
         left_now = 0
         for k in range(count):
             best = NONE
-            for row in range(devices):
-                if by_fraction:
-                    rest = room[slot, row] - milli
-                else:
-                    rest = free_mib[slot, row] - mib if healthy[slot, row] else -1
+            for row in range(device_count[slot]):
+                rest = room[slot, row] - need
                 key = (MOST_REST - rest if spread != 0 else rest) * ROW + row
                 key += opening if holders[slot, row] == 0 else 0
                 key = key if rest >= 0 and key > last else NONE

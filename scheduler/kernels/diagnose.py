@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from scheduler.kernels._jit import kernel
 from scheduler.kernels.arrays import SHARE, WHOLE, Ask, NodeArrays, Scratch
-from scheduler.kernels.feasible import openable
 
 FITS = 0
 HAS_NONE = 1
@@ -74,11 +73,8 @@ def short_of_resources(nodes: NodeArrays, ask: Ask, buffers: Scratch, end: int) 
 @kernel
 def short_of_devices(nodes: NodeArrays, ask: Ask, buffers: Scratch, end: int) -> None:
     """Where nothing is noted yet and `fits` is False: what the devices lack."""
-    free = nodes.free
-    column = nodes.device_column
     device_count = nodes.device_count
-    idle = nodes.idle
-    shared = nodes.shared
+    openable = nodes.openable
     total_mib = nodes.device_total_mib
     healthy = nodes.device_healthy
     codes = buffers.codes
@@ -89,7 +85,7 @@ def short_of_devices(nodes: NodeArrays, ask: Ask, buffers: Scratch, end: int) ->
             continue
         if ask.demand == WHOLE:
             codes[slot] = FEW_IDLE
-            numbers[slot] = openable(idle[slot], free[slot, column[slot]], shared[slot])
+            numbers[slot] = openable[slot]
             continue
         usable = 0
         known = 0
@@ -109,36 +105,28 @@ def short_of_devices(nodes: NodeArrays, ask: Ask, buffers: Scratch, end: int) ->
 @kernel
 def best_share(nodes: NodeArrays, ask: Ask, buffers: Scratch, end: int) -> None:
     """Fills in the numbers of LITTLE_MILLI and LITTLE_MEMORY."""
-    free = nodes.free
-    column = nodes.device_column
     device_count = nodes.device_count
-    idle = nodes.idle
-    shared = nodes.shared
-    room = nodes.device_room
-    free_mib = nodes.device_free_mib
+    openable = nodes.openable
+    room = nodes.device_room_milli if ask.milli > 0 else nodes.device_room_mib
     holders = nodes.device_holders
-    healthy = nodes.device_healthy
     codes = buffers.codes
     numbers = buffers.numbers
     for slot in range(end):
         if codes[slot] != LITTLE_MILLI and codes[slot] != LITTLE_MEMORY:
             continue
-        by_fraction = codes[slot] == LITTLE_MILLI
-        may_open = openable(idle[slot], free[slot, column[slot]], shared[slot])
         best = 0
         for row in range(device_count[slot]):
-            size = room[slot, row] if by_fraction else free_mib[slot, row]
-            if size <= best or not healthy[slot, row]:
+            size = room[slot, row]
+            if size <= best:
                 continue
             in_use = 0
             untouched = 0
             for other in range(device_count[slot]):
-                rest = room[slot, other] if by_fraction else free_mib[slot, other]
-                if rest >= size and healthy[slot, other]:
+                if room[slot, other] >= size:
                     if holders[slot, other] == 0:
                         untouched += 1
                     else:
                         in_use += 1
-            if in_use + min(untouched, may_open) >= ask.devices:
+            if in_use + min(untouched, openable[slot]) >= ask.devices:
                 best = size
         numbers[slot] = best

@@ -33,14 +33,3 @@ def has_room(
                     room = False
                     break
         fits[slot] = room
-
-
-@kernel
-def openable(idle: int, free: int, shared: int) -> int:
-    """How many untouched devices may still be taken on a node with modelled devices.
-
-    Besides the idle ones themselves, the count has a say (`free` of the device resource): devices under shares look
-    free to kube-scheduler, and whole devices may be in use that we cannot place on a row. Both together must stay
-    within what is allocatable.
-    """
-    return max(min(idle, free - shared), 0)

@@ -22,7 +22,7 @@ DOES_NOT_FIT = -1
 
 @kernel
 def share_costs(
-    idle: NDArray[np.int32],
+    idle: NDArray[np.int64],
     fits: NDArray[np.bool_],
     opened: NDArray[np.int64],
     left: NDArray[np.int64],

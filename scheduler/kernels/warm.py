@@ -35,6 +35,6 @@ def warm() -> float:
 def specialisations() -> dict[str, int]:
     """Kernel → for how many argument types it has been compiled. More than one means that a caller strayed.
 
-    Without JIT all are 0. A kernel that others call counts only when it was compiled in this process.
+    Without JIT all are 0.
     """
     return {name: len(getattr(function, "signatures", ())) for name, function in _jit.KERNELS.items()}

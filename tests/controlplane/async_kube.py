@@ -16,6 +16,9 @@ _PAGE: Final = 500
 _JSON: Final = "application/json"
 _CONNECTIONS: Final = 32
 _GONE: Final = 410
+_TROUBLE: Final = 429
+"""From this status on the API server has trouble of its own."""
+_PAUSE_S: Final = 0.2
 _WATCH_SECONDS: Final = 300
 
 
@@ -186,26 +189,29 @@ class AsyncKube:
         known: dict[str, Object] = {}
         version = ""
         while True:
-            if not version:
-                items, version = await self._list(resource, None, selectors)
-                present = {item["metadata"]["uid"] for item in items}
-                gone = [item for uid, item in known.items() if uid not in present]
-                for kind, batch in (("DELETED", gone), ("ADDED", items)):
-                    for item in batch:
-                        _remember(known, kind, item)
-                        yield kind, item
             try:
+                if not version:
+                    items, version = await self._list(resource, None, selectors)
+                    present = {item["metadata"]["uid"] for item in items}
+                    gone = [item for uid, item in known.items() if uid not in present]
+                    for kind, batch in (("DELETED", gone), ("ADDED", items)):
+                        for item in batch:
+                            _remember(known, kind, item)
+                            yield kind, item
                 async for kind, item in self._watch(resource, selectors, version):
                     version = item["metadata"]["resourceVersion"]
                     if kind != "BOOKMARK":
                         _remember(known, kind, item)
                         yield kind, item
             except ApiError as err:
-                if err.status != _GONE:
+                if err.status == _GONE:
+                    version = ""
+                elif err.status >= _TROUBLE:
+                    await asyncio.sleep(_PAUSE_S)
+                else:
                     raise
-                version = ""
             except (aiohttp.ClientError, TimeoutError):
-                await asyncio.sleep(0.2)
+                await asyncio.sleep(_PAUSE_S)
 
     async def _watch(
         self, resource: Resource, selectors: Mapping[str, str], version: str

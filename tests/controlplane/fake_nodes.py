@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
+
+import aiohttp
 
 from tests.controlplane.async_kube import ApiError
 from tests.controlplane.control_plane import ControlPlane
@@ -20,6 +22,9 @@ RUN_SECONDS: Final = "tests.tangram/run-seconds"
 _LEASE_NAMESPACE: Final = "kube-node-lease"
 _FINISHED: Final = ("Succeeded", "Failed")
 _OVERTAKEN: Final = (404, 409)
+_TROUBLE: Final = 429
+"""From this status on the API server has trouble of its own, and asking again makes sense."""
+_PAUSE_S: Final = 0.2
 _WRITES: Final = 16
 
 
@@ -185,20 +190,29 @@ class FakeNodes:
         await asyncio.sleep(self._stop_latency_s)
         metadata = pod["metadata"]
         agent.release(metadata["uid"])
-        async with self._writes:
-            try:
-                await self._client.delete(PODS, metadata["name"], metadata["namespace"], 0, metadata["uid"])
-            except ApiError as err:
-                _unless_overtaken(err)
+        await self._write(
+            lambda: self._client.delete(PODS, metadata["name"], metadata["namespace"], 0, metadata["uid"])
+        )
 
     async def _report(self, pod: Object, status: Object) -> None:
         metadata = pod["metadata"]
         patch = {"metadata": {"uid": metadata["uid"]}, "status": status}
-        async with self._writes:
+        await self._write(lambda: self._client.patch(PODS, metadata["name"], patch, metadata["namespace"], "status"))
+
+    async def _write(self, call: Callable[[], Coroutine[Any, Any, object]]) -> None:
+        """Until the API server has taken it, as a kubelet does when the API server is away for a while."""
+        while True:
             try:
-                await self._client.patch(PODS, metadata["name"], patch, metadata["namespace"], "status")
+                async with self._writes:
+                    await call()
             except ApiError as err:
-                _unless_overtaken(err)
+                if err.status < _TROUBLE:
+                    return _unless_overtaken(err)
+            except (aiohttp.ClientError, TimeoutError):
+                pass
+            else:
+                return None
+            await asyncio.sleep(_PAUSE_S)
 
     def _replace(self, uid: str, task: asyncio.Task[None]) -> None:
         """Makes `task` what the pod does from now on."""

@@ -64,7 +64,7 @@ def test_a_booking_takes_its_place_and_release_gives_it_back() -> None:
     assert entry is not None
     assert [share.index for share in entry.devices] == [0, 1]
     assert world.ledger.release("pod") is None
-    assert all(np.array_equal(x, y) for x, y in zip(world.state.arrays, before, strict=True))
+    assert all(map(np.array_equal, world.state.arrays, before))
 
 
 def test_a_booking_replaces_the_earlier_one() -> None:

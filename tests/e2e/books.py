@@ -22,7 +22,7 @@ class Holding(NamedTuple):
     """A part of one device in the hands of one pod."""
 
     node: str
-    index: int
+    device: int
     pod: str
     milli: int
     memory_mib: int
@@ -44,9 +44,7 @@ def holdings(pods: Iterable[Object]) -> Counter[Holding]:
 
 def bound_pods(kube: Kube) -> Objects:
     """The pods that hold something of a node."""
-    return [
-        pod for pod in kube.list(PODS, field_selector="spec.nodeName!=") if pod["status"]["phase"] not in _FINISHED
-    ]
+    return [pod for pod in kube.list(PODS, field_selector="spec.nodeName!=") if pod["status"]["phase"] not in _FINISHED]
 
 
 def agree(kube: Kube, ops: Ops, timeout_s: float = 30.0) -> None:

@@ -31,12 +31,8 @@ def advised(
 ) -> Ops:
     """Tangram and kube-scheduler with the configuration, settings and rights of advise mode."""
     kubeconfig = advise_mode(control_plane, binaries)
-    tangram = new_tangram(
-        kubeconfig, arguments=[f"--config={ADVISE / 'config' / 'tangram.yaml'}", "--lease-mode=off"]
-    )
-    new_kube_scheduler(
-        kubeconfig, ADVISE / "config" / "scheduler.yaml", extender_address=tangram.extender_address
-    )
+    tangram = new_tangram(kubeconfig, arguments=[f"--config={ADVISE / 'config' / 'tangram.yaml'}", "--lease-mode=off"])
+    new_kube_scheduler(kubeconfig, ADVISE / "config" / "scheduler.yaml", extender_address=tangram.extender_address)
     return Ops(tangram)
 
 

@@ -21,9 +21,7 @@ def test_real_nodes_fill_first_and_no_share_crosses_the_border(
     kube: Kube, namespace: str, fake_nodes: FakeNodes, tangram: TangramProcess
 ) -> None:
     # names and sizes that would tempt anybody who does not know the difference
-    fake_nodes.create(
-        liqo_node("a-virtual", gpus=64), gpu_node("n1", H100, devices=4), gpu_node("n2", H100, devices=4)
-    )
+    fake_nodes.create(liqo_node("a-virtual", gpus=64), gpu_node("n1", H100, devices=4), gpu_node("n2", H100, devices=4))
     ops = Ops(tangram)
     eventually(lambda: ops.status()["nodes"] == 3, "Tangram knows the nodes")
     names = [f"p{number}" for number in range(10)]

@@ -37,7 +37,7 @@ def nvidia_runtime(kube: Kube) -> None:
 
 
 def kind_node() -> FakeNode:
-    """A node of kind with one card of the 16 series: no discovery, one label set by hand; the device plugin is there."""
+    """A node of kind with one card of the 16 series: a device plugin, no discovery, one label set by hand."""
     node = cpu_node(
         "demo-worker",
         cpu="12",

@@ -41,10 +41,10 @@ def test_nobody_is_evicted_for_a_pod_of_higher_priority(
     kube.create_all(within(namespace, *(whole(name) for name in names)))
     running(kube, namespace, *names)
     kube.create(whole("patient"), namespace)
-    told(kube, namespace, "patient", "2 nodes: too few whole GPUs (needs 1, most free 0)")
+    told(kube, namespace, "patient", "2 nodes: too few whole GPUs (nvidia.com/gpu: needs 1, most free 0)")
 
     kube.create(whole("hurried", priorityClassName=urgent), namespace)
-    told(kube, namespace, "hurried", "2 nodes: too few whole GPUs (needs 1, most free 0)")
+    told(kube, namespace, "hurried", "2 nodes: too few whole GPUs (nvidia.com/gpu: needs 1, most free 0)")
     assert in_phase(kube, namespace, "Running") == set(names)
 
     kube.delete(PODS, "a", namespace)

@@ -20,13 +20,13 @@ def in_phase(kube: Kube, namespace: str, phase: str) -> set[str]:
 
 def running(kube: Kube, namespace: str, *names: str, timeout_s: float = 60.0) -> Objects:
     """The named pods once all of them run."""
+    missing: Collection[str] = names
 
     def run() -> bool:
         nonlocal missing
         missing = set(names) - in_phase(kube, namespace, "Running")
         return not missing
 
-    missing: Collection[str] = names
     try:
         eventually(run, f"{len(names)} pods run", timeout_s)
     except AssertionError as err:

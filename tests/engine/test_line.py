@@ -239,11 +239,11 @@ def test_growth_is_remembered_by_place() -> None:
     assert growth.since(start) == frozenset()
     growth.at(4)
     growth.at(7)
-    assert growth.since(start) == {4, 7}
-    assert growth.since(start + 1) == {7}
+    assert growth.since(start) == frozenset({4, 7})
+    assert growth.since(start + 1) == frozenset({7})
     growth.anywhere()
     assert growth.since(start + 1) is None
     assert growth.since(growth.now) == frozenset()
     growth.at(1)
     assert growth.since(start) is None, "too long ago"
-    assert growth.since(start + 3) == {1}
+    assert growth.since(start + 3) == frozenset({1})

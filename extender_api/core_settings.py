@@ -1,0 +1,40 @@
+"""The settings as the core takes them."""
+
+from __future__ import annotations
+
+from extender_api.settings import Settings, milliseconds
+from scheduler.cluster import Cluster
+from scheduler.engine import Engine, EngineSettings
+from scheduler.policy import PlacementPolicy
+from topology.inventory import InventorySettings
+
+
+def inventory_settings(settings: Settings) -> InventorySettings:
+    """What the settings say about devices and levels. Raises ValueError naming what is wrong."""
+    return InventorySettings(
+        device_resources=settings.devices.resources,
+        shares_by_default=settings.devices.shares_by_default,
+        reserve_mib=settings.devices.reserve_mib,
+        catalogue=dict(settings.devices.catalogue),
+        levels=settings.topology.levels,
+    )
+
+
+def new_engine(settings: Settings) -> Engine:
+    """An engine with an empty cluster."""
+    policy = PlacementPolicy.from_names(**settings.placement.model_dump())
+    cluster = Cluster(inventory=inventory_settings(settings), policy=policy)
+    return Engine(
+        cluster,
+        EngineSettings(
+            scheduler_name=settings.scheduler_name,
+            device_resources=settings.devices.resources,
+            booking_deadline_ms=milliseconds(settings.gate.booking_deadline_s),
+            max_in_flight=settings.gate.max_released,
+            nominate_from_nodes=settings.nomination.min_nodes,
+            tell_after_ms=milliseconds(settings.reasons.tell_after_s),
+            retell_after_ms=milliseconds(settings.reasons.retell_after_s),
+            require_device_variable=settings.gate.require_device_variable,
+            fact_ttl_ms=milliseconds(settings.gate.fact_ttl_s),
+        ),
+    )
