@@ -7,6 +7,7 @@ import logging
 import multiprocessing
 import os
 import signal
+import threading
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
@@ -91,8 +92,17 @@ def _new_pool() -> ProcessPoolExecutor:
 def _start() -> None:
     """In the new process: leaves signals from the terminal to its parent, steps back, loads the kernels."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
     os.nice(NICENESS)
     warm()
+
+
+def _end_with_parent() -> None:
+    """A parent that is killed cannot end us, and waiting for work would go on for ever."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
 
 
 def _answer(body: bytes, inventory: InventorySettings, scheduler_name: str) -> tuple[int, bytes]:

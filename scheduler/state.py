@@ -166,16 +166,12 @@ class ClusterState:
 
     def _fit(self, slots: int, columns: int, devices: int) -> None:
         """Doubles the arrays until they hold that many."""
-        old = self._arrays
-        have = (*old.free.shape, old.device_holders.shape[1])
-        want = tuple(_doubled(size, need) for size, need in zip(have, (slots, columns, devices), strict=True))
+        have = (*self._arrays.free.shape, self._arrays.device_holders.shape[1])
+        need = zip(have, (slots, columns, devices), strict=True)
+        want = tuple(_doubled(size, least) for size, least in need)
         if want == have:
             return
-        grown = layout.blank(*want)
-        for name in NodeArrays._fields:
-            before = getattr(old, name)
-            getattr(grown, name)[tuple(slice(size) for size in before.shape)] = before
-        self._arrays = grown
+        self._arrays = layout.grown(self._arrays, *want)
         self.scratch = layout.scratch(want[0], want[2])
         self._shapes.clear()
 

@@ -130,6 +130,15 @@ def blank(slots: int, columns: int, devices: int) -> NodeArrays:
     )
 
 
+def grown(nodes: NodeArrays, slots: int, columns: int, devices: int) -> NodeArrays:
+    """Larger arrays with the same content, and blank beyond it."""
+    larger = blank(slots, columns, devices)
+    for name in NodeArrays._fields:
+        content = getattr(nodes, name)
+        getattr(larger, name)[tuple(slice(size) for size in content.shape)] = content
+    return larger
+
+
 class Scratch(NamedTuple):
     """Buffers that kernels write into, made once and used again. Their content means nothing between calls."""
 

@@ -99,12 +99,12 @@ class FakeApi:
         self.url = ""
         self._runner: web.AppRunner | None = None
 
-    async def start(self) -> None:
+    async def start(self, port: int = 0) -> None:
         app = web.Application()
         app.router.add_route("*", "/{path:.*}", self._handle)
         self._runner = web.AppRunner(app, shutdown_timeout=0.1, handler_cancellation=True)
         await self._runner.setup()
-        site = web.TCPSite(self._runner, "127.0.0.1", 0)
+        site = web.TCPSite(self._runner, "127.0.0.1", port)
         await site.start()
         assert site._server is not None
         host, port = site._server.sockets[0].getsockname()[:2]  # type: ignore[attr-defined]

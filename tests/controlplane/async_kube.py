@@ -19,6 +19,8 @@ _GONE: Final = 410
 _TROUBLE: Final = 429
 """From this status on the API server has trouble of its own."""
 _PAUSE_S: Final = 0.2
+_FAREWELL_S: Final = 0.05
+"""Time for connections to take leave; those to a killed server are not waited for by aiohttp."""
 _WATCH_SECONDS: Final = 300
 
 
@@ -56,6 +58,7 @@ class AsyncKube:
     async def close(self) -> None:
         if self._session is not None:
             await self._session.close()
+            await asyncio.sleep(_FAREWELL_S)
 
     # -- requests ----------------------------------------------------------------------------------------------
     async def request(

@@ -32,6 +32,7 @@ class LoopThread:
     def stop(self) -> None:
         """Ends the loop; whatever still runs there is cancelled first."""
         self.run(_cancel_others())
+        self.run(self._loop.shutdown_asyncgens())
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         self._loop.close()

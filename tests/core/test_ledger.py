@@ -112,6 +112,16 @@ def test_what_a_booking_must_be(request_: Request, rows: list[int], problem: str
     world.ledger.validate()
 
 
+def test_a_booking_opens_no_device_that_the_count_does_not_leave() -> None:
+    """The second device is idle, but whole devices in use that stand on no row take it."""
+    world = World(inventory("a", devices=[100, 100]))
+    world.ledger.adopt("ours", whole(1), "a", Allocation("a", (DeviceShare(7, 100, 1000),)))
+    world.book("first", fraction(500), "a", 0)
+    with pytest.raises(LedgerError, match="the node's count of devices leaves fewer untouched ones"):
+        world.book("second", fraction(500), "a", 1)
+    world.book("second", fraction(500), "a", 0)
+
+
 def test_a_booking_takes_the_part_that_the_request_says() -> None:
     world = World(inventory("a", devices=[100]))
     with pytest.raises(LedgerError, match="device 0 would give another part than the pod asks for"):
@@ -272,6 +282,10 @@ def test_what_makes_a_booking_unsound() -> None:
     world.ledger.adopt("same-device", whole(1), "a", world.allocation(whole(1), "a", [0]))
     assert not world.ledger.sound("pod")
     world.ledger.release("same-device")
+    world.ledger.adopt("too-much", fraction(600), "a", world.allocation(fraction(600), "a", [0]))
+    assert not world.ledger.sound("pod")
+    world.ledger.release("too-much")
+    assert world.ledger.sound("pod")
     world.ledger.adopt("by-count", whole(2), "a", None)
     assert not world.ledger.sound("pod")  # one device too few for all that is counted
     world.ledger.release("by-count")

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scheduler import placement
+from scheduler.allocation import DeviceShare
 from scheduler.policy import PlacementPolicy, Strategy
 from scheduler.reason import Code
 from scheduler.request import Request
@@ -214,6 +215,21 @@ def test_shares_leave_what_whole_pods_are_counted_for() -> None:
     assert placement.place_on(state, whole(1), 0) is None
 
 
+@pytest.mark.parametrize("policy", [PlacementPolicy(), SPREAD])
+def test_two_shares_open_no_more_devices_than_the_count_leaves(policy: PlacementPolicy) -> None:
+    node = naive.Node(inventory("a", devices=[100, 100, 100]))
+    node.held = [(whole(2), ())]
+    assert placement.place_on(state_of([node], policy), fraction(300, devices=2), 0) is None
+    reason = placement.why(state_of([node], policy), fraction(300, devices=2), {})
+    assert reason.numbers == {"need_milli": 300, "best_milli": 0, "devices": 2}
+    node = naive.Node(inventory("b", devices=[100, 100, 100]))
+    node.held = [(fraction(600), (DeviceShare(1, 60, 600),)), (whole(1), ())]
+    devices = placement.place_on(state_of([node], policy), fraction(300, devices=2), 0)
+    assert [share.index for share in devices or ()] == [0, 1]
+    reason = placement.why(state_of([node], policy), fraction(500, devices=2), {})
+    assert reason.numbers == {"need_milli": 500, "best_milli": 400, "devices": 2}
+
+
 def test_real_nodes_come_before_virtual_ones() -> None:
     nodes = [
         naive.Node(inventory("a", counted=8, virtual=True)),
@@ -241,6 +257,16 @@ def test_whole_devices_go_where_fewest_are_free() -> None:
     nodes = [naive.Node(inventory("a", devices=[100] * 8)), naive.Node(inventory("b", devices=[100] * 4))]
     assert placed(state_of(nodes), whole(2)) == ("b", [0, 1])
     assert placed(state_of(nodes, SPREAD), whole(2)) == ("a", [0, 1])
+
+
+def test_a_slot_without_a_node_holds_nothing() -> None:
+    state = state_of([naive.Node(inventory("a")), naive.Node(inventory("b"))])
+    state.remove_node("a")
+    nothing = Request(0, 0, 0)
+    assert placement.place_on(state, nothing, 0) is None
+    assert placement.fits(state, nothing, everywhere(state)).tolist() == [False, True]
+    assert placed(state, nothing) == ("b", [])
+    assert placement.codes(state, whole(1), {}) == {1: Code.INSUFFICIENT_WHOLE_GPUS}
 
 
 def test_scores_of_nothing() -> None:

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
 from extender_api import plan_document
@@ -50,12 +50,15 @@ def without(item: Object, *path: str) -> Object:
         (doc({"kind": "PriorityClass", "metadata": {"name": "x"}, "value": 1 << 40}), ["PriorityClass x: value"]),
         (doc({"kind": "Namespace", "metadata": {"name": "x", "labels": []}}), ["Namespace x: metadata.labels"]),
         (doc(node("n", allocatable={"cpu": "many"})), ["Node n: status.allocatable.cpu"]),
-        (doc(pod("p", metadata={"name": "p", "deletionTimestamp": "soon"})), ["Pod p: metadata.deletionTimestamp"]),
+        (
+            doc(pod("p", metadata={"name": "p", "deletionTimestamp": "soon"})),
+            ["Pod team/p: metadata.deletionTimestamp"],
+        ),
         (doc(node("n"), node("n")), ["Node n stands twice"]),
         (doc(pod("p"), pod("p")), ["Pod team/p stands twice"]),
         (
             doc(pod("p", metadata={"name": "p", "uid": "u"}), pod("q", metadata={"name": "q", "uid": "u"})),
-            ["Pod default/q has the uid of Pod default/p"],
+            ["Pod team/q has the uid of Pod team/p"],
         ),
         (doc(pod("p", spec={"priorityClassName": "none-such"})), ["Pod team/p: priorityClassName none-such"]),
         (doc(now="soon"), ["options.now"]),
@@ -129,9 +132,11 @@ SEEDS = [
 
 def places(document: Any, at: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
     """The paths of everything in a document."""
-    inner = (
-        document.items() if isinstance(document, dict) else enumerate(document if isinstance(document, list) else ())
-    )
+    inner: Any = ()
+    if isinstance(document, dict):
+        inner = document.items()
+    elif isinstance(document, list):
+        inner = enumerate(document)
     return [at, *(path for key, value in inner for path in places(value, (*at, key)))]
 
 
@@ -144,7 +149,7 @@ def replaced(document: Any, path: tuple[Any, ...], value: Any) -> Any:
 
 
 @given(data=st.data())
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=150, deadline=None)
 def test_whatever_is_sent_is_planned_or_refused_with_reasons(data: st.DataObject) -> None:
     """A good document with up to three members replaced by anything."""
     document = data.draw(st.sampled_from(SEEDS))
@@ -153,7 +158,8 @@ def test_whatever_is_sent_is_planned_or_refused_with_reasons(data: st.DataObject
     try:
         answer = plan_document.answer(document, inventory=SETTINGS)
     except plan_document.BadPlanInput as err:
-        assert err.warnings
-        assert all(isinstance(warning, str) and warning for warning in err.warnings)
-    else:
-        assert json.loads(json.dumps(answer, allow_nan=False)) == answer
+        answer = {"warnings": err.warnings}
+        event("refused")
+    assert "placements" in answer or answer["warnings"]
+    assert all(isinstance(warning, str) and warning for warning in answer["warnings"])
+    assert json.loads(json.dumps(answer, allow_nan=False)) == answer
