@@ -41,6 +41,8 @@ class Cluster:
         self.eligibility = Eligibility()
         self.neighbours = Neighbours()
         self.growth = Growth()
+        self._as_told: dict[str, NodeFacts] = {}
+        """Nodes as they were given; an inventory may hold fewer facts."""
         self._stranded: dict[str, dict[str, PodFacts]] = {}
         """Pods by the name of a node that is not known (yet, or any more), so that no rule forgets them."""
 
@@ -57,9 +59,9 @@ class Cluster:
 
     def set_node(self, facts: NodeFacts) -> bool:
         """Adds a node or takes its new facts. False when nothing changed that matters."""
-        known = self.node(facts.name)
-        if known is not None and known.facts == facts:
+        if self._as_told.get(facts.name) == facts:
             return False
+        self._as_told[facts.name] = facts
         inventory = describe(facts, self._inventory_settings)
         slot = self.state.set_node(inventory)
         self.eligibility.set_node(slot, facts)
@@ -75,6 +77,7 @@ class Cluster:
         slot = self.state.slot_of.get(name)
         if slot is None:
             return
+        del self._as_told[name]
         self.ledger.remove_node(name)
         self.eligibility.clear_node(slot)
         stranded = self.neighbours.clear_node(slot)

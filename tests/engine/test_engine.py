@@ -371,6 +371,14 @@ def test_rules_remember_pods_of_a_node_that_went_and_came_back(world: World) -> 
     assert world.schedule_all() == {"b": "n2"}
 
 
+def test_the_same_facts_twice_are_no_change(world: World) -> None:
+    fake = replace(node("n1"), labels={"vcluster.loft.sh/fake-node": "true"})
+    assert world.engine.cluster.set_node(fake)
+    growth = world.engine.cluster.growth
+    assert not world.engine.cluster.set_node(fake)
+    assert world.engine.cluster.growth == growth
+
+
 def test_spread_policy() -> None:
     world = World(engine(PlacementPolicy.from_names(cpu="spread", gpu="spread", device="spread")))
     world.add_nodes(node("n1", gpus=2), node("n2", gpus=2))
