@@ -23,7 +23,7 @@ demo: setup ## the main job without a cluster: a stream of GPU pods through the 
 	$(BIN)/tangram demo
 
 demo-cluster: setup controlplane ## the same against a real control plane, which stays up until Ctrl-C
-	$(BIN)/tangram demo --cluster
+	$(BIN)/python -m benchmarks.demo_cluster
 
 controlplane: setup ## build etcd, kube-apiserver, kube-scheduler … once (a quarter of an hour on two cores)
 	$(BIN)/python tests/controlplane/build.py

@@ -14,7 +14,8 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Final
+from statistics import median
+from typing import Any, Final, NamedTuple
 
 from benchmarks import report
 from benchmarks.api_calls import ApiCall, counted, per_pod
@@ -25,6 +26,14 @@ from tests.controlplane.binaries import Binaries
 
 SIZES: Final = (500, 5000)
 SETTLE_S: Final = 3.0
+
+
+class Kind(NamedTuple):
+    """What repeated measurements have in common."""
+
+    side: str
+    release: str
+    nodes: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +58,11 @@ class Outcome:
     def pods_per_s(self) -> float:
         """The rate."""
         return self.pods / self.seconds
+
+    @property
+    def kind(self) -> Kind:
+        """What it is a measurement of."""
+        return Kind(self.side, self.way, self.nodes)
 
 
 class Meter:
@@ -138,26 +152,30 @@ def _one_side(side: Side, nodes: int, pods: int, ways: Sequence[str], binaries: 
 
 
 def show(outcomes: Sequence[Outcome]) -> None:
-    """The tables: rates with their ratio to stock, then calls per pod, then CPU."""
-    rows: list[list[object]] = []
-    for one in outcomes:
-        stock = [other for other in outcomes if _comparable(one, other) and other.side == STOCK.name]
-        base = sum(other.pods_per_s for other in stock) / len(stock) if stock else None
-        ratio = None if base is None else one.pods_per_s / base
-        rows.append([one.side, one.way, one.nodes, one.pods_per_s, ratio, one.wait_p50_s, one.wait_p99_s, one.writes])
-    columns = ("side", "release", "nodes", "pods/s", "of stock", "wait p50 s", "wait p99 s", "writes per pod")
-    report.table("Throughput", columns, rows, words=2)
+    """The tables: rates with their ratio to stock, CPU by process, calls by kind; medians where repeated."""
+    kinds = list(dict.fromkeys(one.kind for one in outcomes))
+    groups = {kind: [one for one in outcomes if one.kind == kind] for kind in kinds}
     names = sorted({name for one in outcomes for name in one.cpu_s})
-    cpu = [[one.side, one.way, one.nodes, *(one.cpu_s.get(name) for name in names)] for one in outcomes]
-    report.table("CPU seconds", ("side", "release", "nodes", *names), cpu, words=2)
-    kinds = sorted({call for one in outcomes for call in one.calls if one.calls[call] >= 0.05})
-    calls = [[kind, *(one.calls.get(kind) for one in outcomes)] for kind in kinds]
-    heads = [f"{one.side}, {one.way}, {one.nodes}" for one in outcomes]
-    report.table("API calls per pod, the benchmark's own included", ("call", *heads), calls)
+    calls = sorted({call for one in outcomes for call in one.calls if one.calls[call] >= 0.05})
+    rates, cpu, called = [], [], []
+    for kind in kinds:
+        group, stock = groups[kind], groups.get(kind._replace(side=STOCK.name), [])
+        rate = median(one.pods_per_s for one in group)
+        ratio = rate / median(one.pods_per_s for one in stock) if stock else None
+        waits = [median(one.wait_p50_s for one in group), median(one.wait_p99_s for one in group)]
+        rates.append([*kind, rate, ratio, *waits, median(one.writes for one in group)])
+        cpu.append([*kind, *(_middle(one.cpu_s.get(name) for one in group) for name in names)])
+        called.append([*kind, *(_middle(one.calls.get(call) for one in group) for call in calls)])
+    columns = ("pods/s", "of stock", "wait p50 s", "wait p99 s", "writes per pod")
+    report.table("Throughput", (*Kind._fields, *columns), rows=rates, words=2)
+    report.table("CPU seconds", (*Kind._fields, *names), cpu, words=2)
+    report.table("API calls per pod, the benchmark's own included", (*Kind._fields, *calls), called, words=2)
 
 
-def _comparable(one: Outcome, other: Outcome) -> bool:
-    return (one.nodes, one.way, one.pods) == (other.nodes, other.way, other.pods)
+def _middle(values: Iterable[float | None]) -> float | None:
+    """The median of what is there."""
+    known = [value for value in values if value is not None]
+    return median(known) if known else None
 
 
 def document(outcomes: Sequence[Outcome]) -> list[dict[str, Any]]:

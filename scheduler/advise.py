@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+import numpy as np
+
 from scheduler import placement
 from scheduler.cluster import Cluster
 from scheduler.constraints import Constraints
@@ -36,11 +38,12 @@ def prioritize(cluster: Cluster, request: Request, offered: Sequence[str]) -> li
 
     Distinct, because kube-scheduler breaks ties at random and asks again before the watch shows the last pod.
     """
-    slot_of = cluster.state.slot_of
-    known = sorted(name for name in offered if name in slot_of)
-    points = placement.scores(cluster.state, request, [slot_of[name] for name in known])
-    order = sorted(range(len(known)), key=lambda i: (-int(points[i]), known[i]))
-    return [(known[i], (len(order) - place) * SCORE_STEP) for place, i in enumerate(order)]
+    slot_of, state = cluster.state.slot_of, cluster.state
+    known = [name for name in offered if name in slot_of]
+    slots = np.array([slot_of[name] for name in known], np.int64)
+    points = placement.scores(state, request, slots)
+    order = np.lexsort((state.arrays.rank[slots], -points))
+    return [(known[i], (len(known) - place) * SCORE_STEP) for place, i in enumerate(order.tolist())]
 
 
 def refusals(

@@ -151,10 +151,7 @@ class Cluster:
         self, pod: PodFacts, constraints: Constraints, allowed: Collection[str] | None = None
     ) -> NDArray[np.bool_]:
         """bool[slots]: the nodes that the rules (not the room) leave to the pod. Read-only."""
-        mask = self.eligibility.mask(constraints)
-        slots = len(self.state.inventories)
-        if len(mask) != slots:
-            mask = np.resize(mask, slots) if len(mask) > slots else np.pad(mask, (0, slots - len(mask)))
+        mask = self.eligibility.mask(constraints)[: len(self.state.inventories)]
         if self.neighbours.matters(pod):
             mask = mask.copy()
             for slot in self.neighbours.refusals(pod):

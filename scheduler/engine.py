@@ -6,9 +6,7 @@ instructions and verdicts; what became of an instruction comes back through `rel
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from scheduler import advise, planner, preempt
@@ -16,6 +14,8 @@ from scheduler.adoption import Adoption
 from scheduler.binding import Binding
 from scheduler.cluster import Cluster
 from scheduler.constraints import constraints_of
+from scheduler.engine_settings import EngineSettings
+from scheduler.hearsay import Hearsay
 from scheduler.instruction import Instruction, Nominate, Release
 from scheduler.pod import PodFacts
 from scheduler.reason import Code, Reason
@@ -24,38 +24,12 @@ from scheduler.request import RequestError, foreign_request, parse_request
 from scheduler.roster import Roster
 from scheduler.telling import Telling
 from scheduler.verdict import FilterVerdict
-from topology import vocabulary
 
-GONE_REMEMBERED: Final = 1 << 14
+__all__ = ["Engine", "EngineSettings"]
+
 RECENT_MS: Final = 60_000
 """A replica that takes over says again what may have been lost between it and the former one: what is so young."""
 IN_FLIGHT: Final = frozenset({Stage.PLANNED, Stage.RELEASED, Stage.BINDING})
-
-
-@dataclass(frozen=True, slots=True)
-class EngineSettings:
-    """Knobs of the engine; times in milliseconds."""
-
-    scheduler_name: str = vocabulary.DEFAULT_SCHEDULER_NAME
-    device_resources: tuple[str, ...] = vocabulary.DEFAULT_DEVICE_RESOURCES
-    require_device_variable: bool = False
-    """Whether a share waits when its container would never learn its device; see `device_variable`."""
-    booking_deadline_ms: int = 60_000
-    """A booking whose pod does not come to bind for so long is planned again."""
-    max_in_flight: int = 512
-    """Most pods planned and not yet bound: what kube-scheduler's queue may hold of ours."""
-    round_limit: int = 32
-    """Most placements in one round; more follow in the next, so that webhooks are answered in between."""
-    nominate_from_nodes: int = 1000
-    """From so many nodes on, plans are announced by nominatedNodeName before the gate goes."""
-    tell_after_ms: int = 1000
-    """A pod that waits shorter gets no message."""
-    retell_after_ms: int = 10_000
-    """A pod's message changes at most so often."""
-    tells_per_tick: int = 50
-    fact_ttl_ms: int = 30_000
-    """Longest time for which a list of nodes that kube-scheduler offered is believed."""
-    release_backoff_ms: int = 1000
 
 
 class Engine:
@@ -76,10 +50,7 @@ class Engine:
         )
         self.foreign: set[str] = set()
         """Pods of other schedulers that are not bound yet: a bind entry serves every pod of its process."""
-        self._unseen: dict[str, int] = {}
-        """Pods that only kube-scheduler spoke of → until when that is believed, if the watch never shows them."""
-        self._gone: OrderedDict[str, None] = OrderedDict()
-        """Pods that went lately: late questions about them are not to bring them back."""
+        self.hearsay = Hearsay(settings.booking_deadline_ms)
 
     def ours(self, pod: PodFacts) -> bool:
         return pod.scheduler_name == self.settings.scheduler_name
@@ -93,8 +64,7 @@ class Engine:
 
     def apply_pod(self, facts: PodFacts, now_ms: int) -> None:
         """Takes a pod as the API shows it now. Repeated and late news are harmless."""
-        self._unseen.pop(facts.uid, None)
-        self._gone.pop(facts.uid, None)
+        self.hearsay.seen(facts.uid)
         if facts.finished:
             self.remove_pod(facts.uid)
         elif facts.node_name is not None:
@@ -106,20 +76,21 @@ class Engine:
 
     def meet(self, facts: PodFacts, now_ms: int) -> None:
         """kube-scheduler speaks of a pod of another scheduler, which the watch may not have shown yet."""
-        if facts.uid in self._unseen or (facts.uid not in self.foreign and facts.uid not in self._gone):
-            self.foreign.add(facts.uid)
-            self._unseen[facts.uid] = now_ms + self.settings.booking_deadline_ms
+        uid = facts.uid
+        if self.hearsay.is_only_heard_of(uid) or not (uid in self.foreign or self.hearsay.is_gone(uid)):
+            self.foreign.add(uid)
+            self.hearsay.heard(uid, now_ms)
 
     def remove_pod(self, uid: str) -> None:
         """The pod is gone or has ended."""
+        self._forget(uid)
+        self.hearsay.gone(uid)
+
+    def _forget(self, uid: str) -> None:
         self.cluster.release(uid)
         self.roster.forget(uid)
         self.adoption.forget(uid)
         self.foreign.discard(uid)
-        self._unseen.pop(uid, None)
-        self._gone[uid] = None
-        if len(self._gone) > GONE_REMEMBERED:
-            self._gone.popitem(last=False)
 
     def _bound(self, facts: PodFacts, now_ms: int) -> None:
         self.foreign.discard(facts.uid)
@@ -201,8 +172,8 @@ class Engine:
             self.roster.outbox.append(Nominate(facts.uid, facts.namespace, facts.name, node))
 
     def _expire(self, now_ms: int) -> None:
-        for uid in [uid for uid, until_ms in self._unseen.items() if until_ms <= now_ms]:
-            self.remove_pod(uid)  # no watch has shown it: it went before anybody saw it
+        for uid in self.hearsay.give_up(now_ms):
+            self._forget(uid)
         for uid in self.cluster.ledger.expired(now_ms):
             record = self.roster.records.get(uid)
             self.cluster.release(uid)
@@ -212,9 +183,8 @@ class Engine:
     def next_deadline_ms(self, now_ms: int) -> int | None:
         """When a round is due although nothing happens: a message to give, a booking to expire, a wait to end."""
         due = [entry.deadline_ms for entry in self.cluster.ledger.bookings.values() if entry.deadline_ms is not None]
-        due += self._unseen.values()
-        due += [at_ms for at_ms in (self.roster.next_alarm_ms(now_ms), self.telling.next_ms()) if at_ms is not None]
-        return min(due, default=None)
+        others = (self.hearsay.next_ms(), self.roster.next_alarm_ms(now_ms), self.telling.next_ms())
+        return min(due + [at_ms for at_ms in others if at_ms is not None], default=None)
 
     # -- which replica acts --------------------------------------------------------------------------------------
 
@@ -271,12 +241,12 @@ class Engine:
 
     def filter(self, pod: PodFacts, offered: Sequence[str], now_ms: int) -> FilterVerdict:
         """The one planned node if it is offered; else a new plan among those offered; else why not."""
-        if pod.uid in self._gone:
+        if self.hearsay.is_gone(pod.uid):
             return FilterVerdict(error="the pod is deleted")
         record = self.roster.records.get(pod.uid)
-        if record is None or pod.uid in self._unseen:
+        if record is None or self.hearsay.is_only_heard_of(pod.uid):
             self._track(pod, now_ms)
-            self._unseen[pod.uid] = now_ms + self.settings.booking_deadline_ms
+            self.hearsay.heard(pod.uid, now_ms)
             record = self.roster.records[pod.uid]
         if record.stage is Stage.BOUND:
             return FilterVerdict(error=f"pod is already bound to {record.facts.node_name}")

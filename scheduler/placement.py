@@ -55,7 +55,7 @@ def fits(state: ClusterState, request: Request, mask: NDArray[np.bool_]) -> NDAr
     return answer
 
 
-def scores(state: ClusterState, request: Request, slots: Sequence[int]) -> NDArray[np.int64]:
+def scores(state: ClusterState, request: Request, slots: Sequence[int] | NDArray[np.int64]) -> NDArray[np.int64]:
     """int64[len(slots)], 0..100, by the order in which the policy would choose among these nodes.
 
     100 for the best and its equals alone, 0 where the request does not fit; the steps between are even.

@@ -44,6 +44,20 @@ def test_a_pod_that_no_watch_shows_is_forgotten(world: World) -> None:
     assert set(world.engine.roster.records) == {"uid-b"}
 
 
+def test_a_watch_that_lags_for_long_makes_nobody_deleted(world: World) -> None:
+    slow = pod("slow", whole=1, gated=False)
+    world.engine.filter(slow, ["n1"], world.now_ms)
+    world.now_ms += 20_000
+    world.plan()
+    assert list(world.engine.filter(slow, ["n1"], world.now_ms).nodes) == ["n1"]
+    stranger = pod("s", gated=False, scheduler="other")
+    for _ in range(3):
+        world.engine.meet(stranger, world.now_ms)
+        world.now_ms += 8000
+        world.plan()
+        assert world.engine.foreign == {"uid-s"}
+
+
 def test_a_pod_that_no_watch_shows_and_that_fits_nowhere_is_forgotten_too(world: World) -> None:
     world.engine.filter(pod("ghost", whole=2, gated=False), ["n1"], world.now_ms)
     world.now_ms += 10_001
@@ -120,7 +134,8 @@ def test_pods_of_others_are_known_before_the_watch_shows_them(world: World) -> N
 def test_many_pods_that_went_are_not_remembered_for_ever(world: World) -> None:
     for number in range(20_000):
         world.engine.remove_pod(f"uid-{number}")
-    assert len(world.engine._gone) < 20_000
+    assert not world.engine.hearsay.is_gone("uid-0")
+    assert world.engine.hearsay.is_gone("uid-19999")
 
 
 def test_a_standby_says_nothing_and_forgets_what_it_would_have_said(world: World) -> None:

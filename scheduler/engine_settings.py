@@ -1,0 +1,33 @@
+"""The knobs of the engine."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from topology import vocabulary
+
+
+@dataclass(frozen=True, slots=True)
+class EngineSettings:
+    """Knobs of the engine; times in milliseconds."""
+
+    scheduler_name: str = vocabulary.DEFAULT_SCHEDULER_NAME
+    device_resources: tuple[str, ...] = vocabulary.DEFAULT_DEVICE_RESOURCES
+    require_device_variable: bool = False
+    """Whether a share waits when its container would never learn its device; see `device_variable`."""
+    booking_deadline_ms: int = 60_000
+    """A booking whose pod does not come to bind for so long is planned again."""
+    max_in_flight: int = 512
+    """Most pods planned and not yet bound: what kube-scheduler's queue may hold of ours."""
+    round_limit: int = 32
+    """Most placements in one round; more follow in the next, so that webhooks are answered in between."""
+    nominate_from_nodes: int = 1000
+    """From so many nodes on, plans are announced by nominatedNodeName before the gate goes."""
+    tell_after_ms: int = 1000
+    """A pod that waits shorter gets no message."""
+    retell_after_ms: int = 10_000
+    """A pod's message changes at most so often."""
+    tells_per_tick: int = 50
+    fact_ttl_ms: int = 30_000
+    """Longest time for which a list of nodes that kube-scheduler offered is believed."""
+    release_backoff_ms: int = 1000
