@@ -21,8 +21,11 @@ class Decider(Protocol):
     def is_ours(self, pod: PodFacts) -> bool:
         """Whether the pod asks for our scheduler."""
 
-    def filter(self, pod: PodFacts, offered: Sequence[str]) -> FilterVerdict:
-        """Plan mode. `offered` has at least one name and is not to be changed; the verdict names only offered ones."""
+    def filter(self, pod: PodFacts, offered: Sequence[str], nominated: str | None) -> FilterVerdict:
+        """Plan mode. `offered` has at least one name and is not to be changed; the verdict names only offered ones.
+
+        `nominated` is the pod's nominated node as kube-scheduler sees it.
+        """
 
     def prioritize(self, pod: PodFacts, offered: Sequence[str]) -> Sequence[tuple[str, int]]:
         """Plan mode: whole scores, higher is better."""

@@ -40,7 +40,7 @@ class Webhooks:
         pod = self._pod(args["Pod"])
         if not offered or not self._decider.is_ours(pod):
             return wire.filter_result(args, offered, {})
-        return _answer(args, self._decider.filter(pod, offered))
+        return _answer(args, self._decider.filter(pod, offered, wire_read.nominated_node(args["Pod"])))
 
     def prioritize(self, args: ExtenderArgs) -> list[HostPriority]:
         """Scores of the offered nodes; none for pods of another scheduler."""

@@ -200,10 +200,10 @@ class Service:
     def known(self, uid: str) -> PodFacts | None:
         """A pod of ours that the watch has shown already."""
         record = self.engine.roster.records.get(uid)
-        return None if record is None else record.facts
+        return None if record is None or self.engine.hearsay.is_only_heard_of(uid) else record.facts
 
-    def filter(self, pod: PodFacts, offered: Sequence[str]) -> FilterVerdict:
-        verdict = self.engine.filter(pod, offered, self._clock())
+    def filter(self, pod: PodFacts, offered: Sequence[str], nominated: str | None) -> FilterVerdict:
+        verdict = self.engine.filter(pod, offered, self._clock(), nominated)
         if verdict.nodes:
             metrics.count_decision("passed")
         elif verdict.error:
@@ -236,6 +236,8 @@ class Service:
         return await asyncio.shield(task)
 
     async def _bind(self, namespace: str, name: str, uid: str, node: str) -> str:
+        if self.engine.is_bound_to(uid, node):
+            return ""  # asked again after the watch has shown it
         foreign = uid in self.engine.foreign
         order: BindOrder | BindRefusal
         if foreign:

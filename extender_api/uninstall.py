@@ -1,7 +1,7 @@
 """Takes Tangram out of a cluster in an order in which no pod is left behind.
 
 A gate stays on its pod when the one who removes gates is gone, and `spec.schedulerName` cannot be changed. So the
-policy that adds gates goes first, then the gates of waiting pods; pods that run are never touched. Every step may be
+policies that change new pods go first, then the gates of waiting pods; pods that run are never touched. Every step may be
 repeated, and rights are checked before the first one.
 """
 
@@ -28,7 +28,7 @@ from topology import vocabulary
 AT_ONCE: Final = 16
 PASSES: Final = 30
 QUIET_PASSES: Final = 2
-"""An API server may add gates for a moment after the policy went: so often in a row no gate must be found."""
+"""An API server may add gates for a moment after the policies went: so often in a row no gate must be found."""
 PASS_EVERY_S: Final = 1.0
 NAMES_SHOWN: Final = 20
 
@@ -88,7 +88,7 @@ async def uninstall(
     say: Say,
     everything: bool = False,
 ) -> UninstallReport:
-    """Removes the gate policy and the gates of waiting pods, then says what is left and how to remove it.
+    """Removes the mutating policies and the gates of waiting pods, then says what is left and how to remove it.
 
     `everything` also removes the rest of the base, unless pods still wait for a scheduler of our name. `dry_run` only
     says what would be done. Raises UninstallError, ListError and Unreachable.
@@ -99,7 +99,8 @@ async def uninstall(
         _say_plan(plan, say)
         return UninstallReport(plan)
     for kind in ("MutatingAdmissionPolicyBinding", "MutatingAdmissionPolicy"):
-        await _delete(client, kind, f"{shipped.COLLECTIONS[kind]}/{shipped.GATE}", say)
+        for name in shipped.MUTATING:
+            await _delete(client, kind, f"{shipped.COLLECTIONS[kind]}/{name}", say)
     report = await _remove_gates(client, plan, settings.scheduler_name, say)
     _say_left(report.plan, settings.scheduler_name, say)
     if everything and report.complete and not report.plan.waiting:
@@ -203,7 +204,7 @@ async def _delete(client: ClusterClient, kind: str, path: str, say: Say) -> None
 
 # -- words -------------------------------------------------------------------------------------------------------------
 def _say_plan(plan: UninstallPlan, say: Say) -> None:
-    say(f"would delete the policy {shipped.GATE} and its binding")
+    say(f"would delete the policies {' and '.join(shipped.MUTATING)} and their bindings")
     say(f"would remove the gate of {len(plan.gated)} pods{_listed(pod.key for pod in plan.gated)}")
     say(f"{plan.running} pods that run would not be touched")
     if plan.shares:

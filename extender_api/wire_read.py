@@ -103,6 +103,13 @@ def identity(pod: Object) -> tuple[str, str, str]:
     )
 
 
+def nominated_node(pod: Object) -> str | None:
+    """status.nominatedNodeName of a parsed pod."""
+    status = pod.get("status")
+    name = status.get("nominatedNodeName") if isinstance(status, dict) else None
+    return name if isinstance(name, str) and name else None
+
+
 _KINDS: Final = {dict: "an object", list: "a list", str: "a text", int: "a whole number"}
 
 

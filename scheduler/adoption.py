@@ -26,9 +26,12 @@ class Adoption:
         request = bound_request(facts, self._scheduler_name, self._device_resources)
         allocation = self._written(facts)
         entry = self._cluster.ledger.entries.get(facts.uid)
-        if entry is not None and entry.bound and entry.node == facts.node_name:
+        if entry is not None and entry.node == facts.node_name:
+            # what was booked there was written with the Binding, whether or not its answer has come yet
             self._compare(facts, allocation, entry.allocation)
             if entry.request == request:
+                self._cluster.ledger.confirm(facts.uid)
+                self._cluster.relabel(facts)
                 return
             if entry.allocation.devices:
                 allocation = entry.allocation

@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from scheduler.allocation import Allocation, to_annotation, visible_devices
 from scheduler.cluster import Cluster
+from scheduler.engine_settings import EngineSettings
 from scheduler.instruction import BindOrder, BindRefusal
 from scheduler.record import PodRecord, Stage
 from scheduler.request import Demand
 from scheduler.roster import Roster
 from topology import vocabulary
 
+PATIENCE: Final = 5
+"""After so many binds of a pod that failed in a row, the next has to wait and its place is not kept."""
+
 
 class Binding:
     """Verifies at bind that the pod still holds its place, and keeps the ledger in step with the outcome."""
 
-    def __init__(self, cluster: Cluster, roster: Roster, booking_deadline_ms: int) -> None:
+    def __init__(self, cluster: Cluster, roster: Roster, settings: EngineSettings) -> None:
         self._cluster = cluster
         self._roster = roster
-        self._booking_deadline_ms = booking_deadline_ms
+        self._settings = settings
 
     def start(self, uid: str, namespace: str, name: str, node: str, now_ms: int) -> BindOrder | BindRefusal:
         """What to write, or why not to bind. Asked again for the same pod and node it answers the same."""
@@ -31,6 +37,8 @@ class Binding:
             return self._too_late(record, now_ms)
         if record.request is None:
             return BindRefusal(str(record.problem))
+        if record.bind_not_before_ms > now_ms:
+            return BindRefusal("binds of this pod keep failing; it waits a little before the next")
         if entry is None or not (entry.bound or self._cluster.ledger.sound(entry.uid)):
             refusal = self._book(record, node, now_ms)
             if refusal is not None:
@@ -43,7 +51,11 @@ class Binding:
         return BindOrder(uid, namespace, name, node, self._annotations(record, entry.allocation))
 
     def finish(self, uid: str, bound: bool, now_ms: int, *, keep_booking: bool = True) -> None:
-        """What became of the Binding. Not bound and `keep_booking`: the place waits for kube-scheduler's retry."""
+        """What became of the Binding.
+
+        Not bound and `keep_booking`: nobody knows whether it still takes effect, so the place is kept for a while, for
+        kube-scheduler's retry too. Not bound otherwise: the pod went, or the watch will show it on another node.
+        """
         record = self._roster.records.get(uid)
         entry = self._cluster.ledger.entries.get(uid)
         if record is None or entry is None or entry.bound:
@@ -52,20 +64,26 @@ class Binding:
             self._cluster.ledger.confirm(uid)
             record.failures = 0
             record.move(Stage.BOUND, f"bound to {entry.node}", now_ms)
-        elif keep_booking and record.facts.deleted_ms is None:
-            record.failures += 1
-            entry.deadline_ms = now_ms + self._booking_deadline_ms
-            record.move(Stage.RELEASED, "bind failed", now_ms)
-        elif record.facts.deleted_ms is None:
-            self._cluster.release(uid)
-            self._roster.wait(record, "bind failed", now_ms)
+        elif keep_booking:
+            self._keep(record, now_ms)
         else:
             self._cluster.release(uid)
-            record.move(Stage.HELD, "being deleted", now_ms)
+            record.move(Stage.HELD, "bind failed: gone, or bound elsewhere", now_ms)
+
+    def _keep(self, record: PodRecord, now_ms: int) -> None:
+        """After a bind that failed. One that keeps failing gets its place back only after a wait."""
+        record.failures += 1
+        record.unsure_until_ms = now_ms + self._settings.unsure_ms
+        hold_ms = self._settings.booking_deadline_ms
+        if record.failures >= PATIENCE:
+            record.bind_not_before_ms = now_ms + self._settings.backoff_ms(record.failures)
+            hold_ms = self._settings.unsure_ms
+        self._cluster.ledger.entries[record.uid].deadline_ms = now_ms + hold_ms
+        record.move(Stage.RELEASED, "bind failed", now_ms)
 
     def _too_late(self, record: PodRecord, now_ms: int) -> BindRefusal:
         """The pod is being deleted. An earlier Binding that is still on its way settles what becomes of its place."""
-        if record.stage is not Stage.BINDING:
+        if record.settled(now_ms):
             self._cluster.release(record.uid)
             self._roster.leave(record.uid)
             record.move(Stage.HELD, "being deleted", now_ms)

@@ -41,6 +41,8 @@ class Cluster:
         self.eligibility = Eligibility()
         self.neighbours = Neighbours()
         self.growth = Growth()
+        self.node_changes = 0
+        """Counts what happened to nodes: added, changed, removed."""
         self._as_told: dict[str, NodeFacts] = {}
         """Nodes as they were given; an inventory may hold fewer facts."""
         self._stranded: dict[str, dict[str, PodFacts]] = {}
@@ -62,6 +64,7 @@ class Cluster:
         if self._as_told.get(facts.name) == facts:
             return False
         self._as_told[facts.name] = facts
+        self.node_changes += 1
         inventory = describe(facts, self._inventory_settings)
         slot = self.state.set_node(inventory)
         self.eligibility.set_node(slot, facts)
@@ -78,6 +81,7 @@ class Cluster:
         if slot is None:
             return
         del self._as_told[name]
+        self.node_changes += 1
         self.ledger.remove_node(name)
         self.eligibility.clear_node(slot)
         stranded = self.neighbours.clear_node(slot)
@@ -180,11 +184,28 @@ class Cluster:
 
     def opens(self, request: Request, constraints: Constraints, slots: Collection[int]) -> bool:
         """Whether the request fits on one of the slots, by room and by rules about the node alone."""
+        if not slots:
+            return False
         mask = self.eligibility.mask(constraints)
         return any(
             slot < len(mask) and mask[slot] and placement.place_on(self.state, request, slot) is not None
             for slot in slots
         )
+
+    def bears(self, pod: PodFacts, constraints: Constraints) -> bool:
+        """Whether the node of the pod's booking still has the room and admits the pod by rules about the node alone."""
+        entry = self.ledger.entries.get(pod.uid)
+        slot = None if entry is None else self.state.slot_of.get(entry.node)
+        if entry is None or slot is None or not self.ledger.sound(pod.uid):
+            return False
+        return bool(self.eligibility.mask(constraints)[slot])
+
+    def relabel(self, pod: PodFacts) -> None:
+        """Newer facts of a pod that holds a place: rules about neighbours see its labels as they are now."""
+        known = self.neighbours.placed(pod.uid)
+        if known is not None and known.labels != pod.labels:
+            self._settle(pod, self.ledger.entries[pod.uid].node)
+            self.growth.anywhere()
 
     def place_on(self, request: Request, node: str) -> tuple[DeviceShare, ...] | None:
         """Devices for the request on one node, or None when it lacks room."""

@@ -22,7 +22,7 @@ def check(pod: PodFacts, request: Request) -> None:
     raise RequestError(
         Problem.NO_DEVICE_VARIABLE,
         f"container {request.container} would not get its share: its {vocabulary.VISIBLE_DEVICES_ENV} must come from "
-        f"the annotation {vocabulary.GPU_UUIDS}, which the policy tangram-gate sees to when a pod is created with its "
-        "share; check the policy (tangram doctor) and create the pod anew",
+        f"the annotation {vocabulary.GPU_UUIDS}, which the policy tangram-devices sees to when a pod is created with "
+        "its share; check the policy (tangram doctor) and create the pod anew",
         container=request.container,
     )

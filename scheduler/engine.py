@@ -15,6 +15,7 @@ from scheduler.binding import Binding
 from scheduler.cluster import Cluster
 from scheduler.constraints import constraints_of
 from scheduler.engine_settings import EngineSettings
+from scheduler.filtering import Filtering
 from scheduler.hearsay import Hearsay
 from scheduler.instruction import Instruction, Nominate, Release
 from scheduler.pod import PodFacts
@@ -29,6 +30,8 @@ __all__ = ["Engine", "EngineSettings"]
 
 RECENT_MS: Final = 60_000
 """A replica that takes over says again what may have been lost between it and the former one: what is so young."""
+YOUNG_MS: Final = 10_000
+"""kube-scheduler comes to a pod of that age by itself."""
 IN_FLIGHT: Final = frozenset({Stage.PLANNED, Stage.RELEASED, Stage.BINDING})
 
 
@@ -40,7 +43,9 @@ class Engine:
         self.settings = settings
         self.roster = Roster(settings.device_resources, require_device_variable=settings.require_device_variable)
         self.adoption = Adoption(cluster, settings.scheduler_name, settings.device_resources)
-        self.binding = Binding(cluster, self.roster, settings.booking_deadline_ms)
+        self.binding = Binding(cluster, self.roster, settings)
+        self._filtering = Filtering(cluster, self.roster, settings)
+        self._nodes_seen = 0
         self.telling = Telling(
             cluster,
             self.roster,
@@ -54,6 +59,11 @@ class Engine:
 
     def ours(self, pod: PodFacts) -> bool:
         return pod.scheduler_name == self.settings.scheduler_name
+
+    def is_bound_to(self, uid: str, node: str) -> bool:
+        """Whether the pod, anybody's, is on that node for certain."""
+        entry = self.cluster.ledger.entries.get(uid)
+        return entry is not None and entry.bound and entry.node == node
 
     @property
     def in_flight(self) -> int:
@@ -77,6 +87,8 @@ class Engine:
     def meet(self, facts: PodFacts, now_ms: int) -> None:
         """kube-scheduler speaks of a pod of another scheduler, which the watch may not have shown yet."""
         uid = facts.uid
+        if uid in self.cluster.ledger.entries:
+            return  # bound already: a late question
         if self.hearsay.is_only_heard_of(uid) or not (uid in self.foreign or self.hearsay.is_gone(uid)):
             self.foreign.add(uid)
             self.hearsay.heard(uid, now_ms)
@@ -108,9 +120,10 @@ class Engine:
             record = self.roster.enter(facts, now_ms)
         elif record.stage is Stage.BOUND:
             return  # late news from before the Binding
-        elif self.roster.refresh(record, facts) and record.stage is not Stage.BINDING:
+        elif self.roster.refresh(record, facts) and record.settled(now_ms):
             # a gated pod may gain node selectors, annotations may be edited: what was booked may be wrong now
             self.cluster.release(facts.uid)
+        self.cluster.relabel(facts)
         if facts.deleted_ms is not None:
             self._going(record, now_ms)
         else:
@@ -119,12 +132,14 @@ class Engine:
     def _going(self, record: PodRecord, now_ms: int) -> None:
         """Deleted before it was bound. One that is at bind gets its answer there."""
         self.roster.leave(record.uid)
-        if record.stage is not Stage.BINDING:
+        if record.settled(now_ms):
             self.cluster.release(record.uid)
             record.move(Stage.HELD, "being deleted", now_ms)
 
-    def _on_its_way(self, record: PodRecord, now_ms: int) -> None:
+    def _on_its_way(self, record: PodRecord, now_ms: int, cause: str = "seen") -> None:
         facts = record.facts
+        if not record.settled(now_ms):
+            return
         if facts.held_by_others:
             self.cluster.release(facts.uid)
             self.roster.leave(facts.uid)
@@ -137,7 +152,7 @@ class Engine:
             self.roster.tell(record, now_ms)
         elif facts.uid not in self.cluster.ledger.entries:
             self.roster.warn(record)
-            self.roster.wait(record, "seen", now_ms)
+            self.roster.wait(record, cause, now_ms)
         elif record.stage is Stage.PLANNED and not facts.gates:
             record.move(Stage.RELEASED, "gate is off", now_ms)
 
@@ -146,16 +161,20 @@ class Engine:
     def plan(self, now_ms: int) -> tuple[list[Instruction], bool]:
         """One round. Returns what is to be done, and whether another round should follow at once."""
         self._expire(now_ms)
+        self._leave_unsound_nodes(now_ms)
         room = max(self.settings.max_in_flight - self.in_flight, 0)
         result = planner.run(
             self.cluster,
             self.roster.line,
             now_ms=now_ms,
-            deadline_ms=now_ms + self.settings.booking_deadline_ms,
+            hold_ms=self.settings.hold_ms,
             limit=min(self.settings.round_limit, room),
         )
         for record, allocation in result.placed:
             self._planned(record, allocation.node, now_ms)
+        for record in result.failed:
+            self._back_off(record, self.settings.longest_backoff_ms, now_ms)
+        self._take_back_nominations()
         self.telling.round(now_ms)
         instructions, self.roster.outbox = self.roster.outbox, []
         return instructions, result.more and len(result.placed) < room
@@ -168,17 +187,58 @@ class Engine:
         if facts.gated_by_us:
             nominate = self.cluster.node_count >= self.settings.nominate_from_nodes
             self.roster.outbox.append(Release(facts.uid, facts.namespace, facts.name, node, facts.gates, nominate))
-        elif facts.nominated_node != node:
-            self.roster.outbox.append(Nominate(facts.uid, facts.namespace, facts.name, node))
+        elif self._has_to_be_woken(record, now_ms):
+            again = facts.nominated_node == node
+            self.roster.outbox.append(Nominate(facts.uid, facts.namespace, facts.name, node, again))
+
+    @staticmethod
+    def _has_to_be_woken(record: PodRecord, now_ms: int) -> bool:
+        """Whether kube-scheduler may have put the released pod aside. A young one it will come to by itself."""
+        return bool(record.refusals or record.expiries) or now_ms - record.since_ms > YOUNG_MS
 
     def _expire(self, now_ms: int) -> None:
         for uid in self.hearsay.give_up(now_ms):
-            self._forget(uid)
+            entry, record = self.cluster.ledger.entries.get(uid), self.roster.records.get(uid)
+            if (entry is None or not entry.bound) and (record is None or record.settled(now_ms)):
+                self._forget(uid)
         for uid in self.cluster.ledger.expired(now_ms):
             record = self.roster.records.get(uid)
             self.cluster.release(uid)
             if record is not None:
-                self.roster.wait(record, "booking expired", now_ms)
+                record.expiries += 1
+                self._back_off(record, self.settings.backoff_ms(record.expiries), now_ms)
+                self._give_back(record, "booking expired", now_ms)
+
+    def _give_back(self, record: PodRecord, cause: str, now_ms: int) -> None:
+        """The pod's place is given back; it wants another, unless it is on its way out."""
+        if record.facts.deleted_ms is not None:
+            self._going(record, now_ms)
+        else:
+            self._on_its_way(record, now_ms, cause)
+
+    def _back_off(self, record: PodRecord, wait_ms: int, now_ms: int) -> None:
+        record.not_before_ms = now_ms + wait_ms
+        self.roster.alarm(record.not_before_ms)
+
+    def _leave_unsound_nodes(self, now_ms: int) -> None:
+        """Plans anew what is booked on nodes that went, closed or lost room since the last round."""
+        if self._nodes_seen == self.cluster.node_changes:
+            return
+        self._nodes_seen = self.cluster.node_changes
+        for uid in list(self.cluster.ledger.bookings):
+            record = self.roster.records.get(uid)
+            if record is None or not record.settled(now_ms) or self.cluster.bears(record.facts, record.constraints):
+                continue
+            self.cluster.release(uid)
+            self._give_back(record, "its node went, closed or lost room", now_ms)
+
+    def _take_back_nominations(self) -> None:
+        """kube-scheduler keeps room for a nominated pod; one that waits again needs none there."""
+        for record in self.roster.unnamed:
+            facts = record.facts
+            if facts.nominated_node is not None and record.uid in self.roster.waiting:
+                self.roster.outbox.append(Nominate(facts.uid, facts.namespace, facts.name, None))
+        self.roster.unnamed.clear()
 
     def next_deadline_ms(self, now_ms: int) -> int | None:
         """When a round is due although nothing happens: a message to give, a booking to expire, a wait to end."""
@@ -192,9 +252,9 @@ class Engine:
         """Another replica acts from now on: plans that are not bound are given back. Binds on their way end first."""
         for uid in list(self.cluster.ledger.bookings):
             record = self.roster.records.get(uid)
-            if record is not None and record.stage is not Stage.BINDING:
+            if record is not None and record.settled(now_ms):
                 self.cluster.release(uid)
-                self.roster.wait(record, "another replica acts", now_ms)
+                self._give_back(record, "another replica acts", now_ms)
         self.keep_quiet()
 
     def keep_quiet(self) -> None:
@@ -233,14 +293,16 @@ class Engine:
             return
         self.cluster.release(uid)
         record.failures += 1
-        record.not_before_ms = now_ms + self.settings.release_backoff_ms * min(2 ** min(record.failures, 6), 60)
-        self.roster.alarm(record.not_before_ms)
+        self._back_off(record, self.settings.backoff_ms(record.failures), now_ms)
         self.roster.wait(record, "release failed", now_ms)
 
     # -- kube-scheduler's questions ----------------------------------------------------------------------------
 
-    def filter(self, pod: PodFacts, offered: Sequence[str], now_ms: int) -> FilterVerdict:
-        """The one planned node if it is offered; else a new plan among those offered; else why not."""
+    def filter(self, pod: PodFacts, offered: Sequence[str], now_ms: int, nominated: str | None = None) -> FilterVerdict:
+        """The one planned node if it is offered; else a new plan among those offered; else why not.
+
+        `nominated` is the pod's nominated node as kube-scheduler sees it.
+        """
         if self.hearsay.is_gone(pod.uid):
             return FilterVerdict(error="the pod is deleted")
         record = self.roster.records.get(pod.uid)
@@ -248,41 +310,7 @@ class Engine:
             self._track(pod, now_ms)
             self.hearsay.heard(pod.uid, now_ms)
             record = self.roster.records[pod.uid]
-        if record.stage is Stage.BOUND:
-            return FilterVerdict(error=f"pod is already bound to {record.facts.node_name}")
-        if record.facts.deleted_ms is not None:
-            return FilterVerdict(error="the pod is being deleted")
-        if record.request is None:
-            return FilterVerdict(refused=dict.fromkeys(offered, Code.INVALID_REQUEST))
-        entry = self.cluster.ledger.entries.get(pod.uid)
-        if entry is not None and entry.node in offered and self.cluster.ledger.sound(entry.uid):
-            entry.deadline_ms = now_ms + self.settings.booking_deadline_ms
-            if record.stage is not Stage.RELEASED:
-                record.move(Stage.RELEASED, f"filter: {entry.node}", now_ms)
-            return FilterVerdict(nodes=[entry.node])
-        if len(offered) == 1 and entry is not None and self.cluster.ledger.sound(entry.uid):
-            # a nominated node is offered alone before the full list: no fact about the others
-            return FilterVerdict(refused={offered[0]: Code.PLANNED_ELSEWHERE})
-        return self._replan(record, offered, now_ms)
-
-    def _replan(self, record: PodRecord, offered: Sequence[str], now_ms: int) -> FilterVerdict:
-        assert record.request is not None
-        self.cluster.release(record.uid)
-        allowed = frozenset(offered)
-        if len(allowed) > 1 or self.cluster.node_count == 1:
-            self.roster.alarm(record.learn_offered(allowed, now_ms, self.settings.fact_ttl_ms))
-        allocation = self.cluster.place(record.facts, record.request, record.constraints, allowed)
-        if allocation is None:
-            self.roster.wait(record, "filter: no offered node fits", now_ms)
-            return FilterVerdict(
-                refused=advise.refusals(self.cluster, record.facts, record.request, record.constraints, offered)
-            )
-        deadline_ms = now_ms + self.settings.booking_deadline_ms
-        self.cluster.book(record.facts, record.request, allocation, deadline_ms)
-        self.roster.leave(record.uid)
-        record.reason = None
-        record.move(Stage.RELEASED, f"filter: planned on {allocation.node}", now_ms)
-        return FilterVerdict(nodes=[allocation.node])
+        return self._filtering.answer(record, offered, nominated, now_ms)
 
     def prioritize(self, pod: PodFacts, offered: Sequence[str]) -> list[tuple[str, int]]:
         """Full marks for the planned node; kube-scheduler asks only when more than one node is left."""

@@ -31,3 +31,19 @@ class EngineSettings:
     fact_ttl_ms: int = 30_000
     """Longest time for which a list of nodes that kube-scheduler offered is believed."""
     release_backoff_ms: int = 1000
+    """First wait after a release or bind that failed, or a booking that expired; it doubles."""
+    longest_backoff_ms: int = 300_000
+    shortest_booking_ms: int = 15_000
+    """A pod whose bookings expire again and again holds its place for less and less time, down to this."""
+    unsure_ms: int = 20_000
+    """How long a Binding that was sent without an answer may still take effect."""
+
+    def backoff_ms(self, failures: int) -> int:
+        """The wait after so many failures in a row."""
+        return min(self.release_backoff_ms << min(failures, 16), self.longest_backoff_ms)
+
+    def hold_ms(self, expiries: int) -> int:
+        """How long a place is held for a pod whose bookings expired so often."""
+        return max(
+            self.booking_deadline_ms >> min(expiries, 16), min(self.shortest_booking_ms, self.booking_deadline_ms)
+        )

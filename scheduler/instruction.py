@@ -25,12 +25,17 @@ class Release:
 
 @dataclass(frozen=True, slots=True)
 class Nominate:
-    """Announce a new plan for a pod that is already released: kube-scheduler then asks again."""
+    """Announce a new plan for a pod that is already released: kube-scheduler then asks again.
+
+    `node` None takes an announcement back: kube-scheduler keeps room for a nominated pod. `again` says that the node
+    may be named there already, where naming it once more would wake nobody.
+    """
 
     uid: str
     namespace: str
     name: str
-    node: str
+    node: str | None
+    again: bool = False
 
 
 @dataclass(frozen=True, slots=True)

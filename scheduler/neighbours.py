@@ -40,6 +40,11 @@ class Neighbours:
         self._repulsion.add(pod, slot)
         self._tallies.add(pod, slot)
 
+    def placed(self, uid: str) -> PodFacts | None:
+        """The pod as it was added."""
+        placed = self._placed.get(uid)
+        return None if placed is None else placed[0]
+
     def remove(self, uid: str) -> None:
         """The pod is on no node any more; a pod that is not known is none either."""
         placed = self._placed.pop(uid, None)

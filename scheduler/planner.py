@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable, Iterator
+import logging
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -15,15 +16,21 @@ from scheduler.cluster import Cluster
 from scheduler.line import Alike, Form, Line, form_of
 from scheduler.record import PodRecord
 
+logger = logging.getLogger(__name__)
+
 VAIN_SEARCHES: Final = 128
 """A round ends after so many searches that found nothing, so that webhooks are answered in between."""
 
 
 @dataclass(slots=True)
 class Round:
-    """What a round did. `placed` is booked; `more` says that it stopped at a limit and something is left to try."""
+    """What a round did. `placed` is booked; `more` says that it stopped at a limit and something is left to try.
+
+    `failed` are pods over which the search itself broke; they must not stop the others.
+    """
 
     placed: list[tuple[PodRecord, Allocation]] = field(default_factory=list)
+    failed: list[PodRecord] = field(default_factory=list)
     more: bool = False
 
 
@@ -32,8 +39,8 @@ def in_order(waiting: Iterable[PodRecord]) -> list[PodRecord]:
     return sorted(waiting, key=lambda record: record.rank)
 
 
-def run(cluster: Cluster, line: Line, *, now_ms: int, deadline_ms: int, limit: int) -> Round:
-    """One round. Books at most `limit` placements, each with the deadline; `line` stays as it is.
+def run(cluster: Cluster, line: Line, *, now_ms: int, hold_ms: Callable[[int], int], limit: int) -> Round:
+    """One round. Books at most `limit` placements, each for `hold_ms(expiries)`; `line` stays as it is.
 
     Within a round room only shrinks, so pods like one that found none are passed over: ten thousand waiting copies of
     one pod cost one search. They stay passed over until something grows where one of them could go.
@@ -44,7 +51,12 @@ def run(cluster: Cluster, line: Line, *, now_ms: int, deadline_ms: int, limit: i
         if len(result.placed) >= limit or vain >= VAIN_SEARCHES:
             result.more = True
             break
-        allocation = _place(cluster, record, now_ms, deadline_ms)
+        try:
+            allocation = _place(cluster, record, now_ms, now_ms + hold_ms(record.expiries))
+        except Exception:
+            logger.exception("planning of %s failed", record.facts.key)
+            result.failed.append(record)
+            continue
         if allocation is not None:
             result.placed.append((record, allocation))
             continue
@@ -111,7 +123,7 @@ def _epoch(cluster: Cluster, record: PodRecord) -> int:
 
     Required affinity may be met by pods that come, so there every change counts.
     """
-    return cluster.state.version if record.facts.pod_affinity else cluster.growth.now
+    return cluster.growth.now + (cluster.state.version if record.facts.pod_affinity else 0)
 
 
 def _place(cluster: Cluster, record: PodRecord, now_ms: int, deadline_ms: int) -> Allocation | None:

@@ -68,7 +68,15 @@ class PodRecord:
     offered_times: int = 0
     tried_epoch: int = -1
     not_before_ms: int = 0
+    bind_not_before_ms: int = 0
+    unsure_until_ms: int = 0
+    """Until when a Binding whose outcome nobody knows may still take effect; its place is kept so long."""
     failures: int = 0
+    """Releases and binds that failed one after the other."""
+    expiries: int = 0
+    """Bookings that expired one after the other: the pod was released and did not come to bind."""
+    refusals: int = 0
+    """How often kube-scheduler was told that no offered node fits."""
     told: Code | None = None
     told_ms: int = 0
     look_ms: int = 0
@@ -90,6 +98,10 @@ class PodRecord:
         self.rank = order.rank(
             uid=facts.uid, priority=facts.priority, created_ms=facts.created_ms, released=not facts.gates
         )
+
+    def settled(self, now_ms: int) -> bool:
+        """Whether no Binding of the pod can take effect any more: only then may its place be given away."""
+        return self.stage is not Stage.BINDING and self.unsure_until_ms <= now_ms
 
     def move(self, stage: Stage, cause: str, now_ms: int) -> None:
         """The only way a stage changes; a repeated cause in the same stage leaves no second line."""

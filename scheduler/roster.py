@@ -28,6 +28,8 @@ class Roster:
         """The same in the order in which they get one."""
         self.fresh: list[PodRecord] = []
         """Those that began to wait and that nobody has thought of telling yet; whoever does takes them out."""
+        self.unnamed: list[PodRecord] = []
+        """Those that began to wait although a node is nominated for them."""
         self._alarms: list[int] = []
 
     def enter(self, facts: PodFacts, now_ms: int) -> PodRecord:
@@ -85,6 +87,8 @@ class Roster:
             self.waiting[record.uid] = record
             self.line.add(record)
             self.fresh.append(record)
+            if record.facts.nominated_node is not None:
+                self.unnamed.append(record)
         record.move(Stage.WAITING, cause, now_ms)
 
     def leave(self, uid: str) -> None:

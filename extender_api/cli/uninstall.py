@@ -1,4 +1,4 @@
-"""`tangram uninstall`: the gate policy first, then the gates of waiting pods; pods that run stay."""
+"""`tangram uninstall`: the policies that change pods first, then the gates of waiting pods; pods that run stay."""
 
 from __future__ import annotations
 

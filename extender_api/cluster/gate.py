@@ -49,8 +49,16 @@ async def hand_over(client: ClusterClient, order: Release | Nominate) -> Step:
 
 
 async def nominate(client: ClusterClient, order: Nominate) -> Step:
-    """Sets status.nominatedNodeName."""
-    body = {"metadata": {"uid": order.uid}, "status": {"nominatedNodeName": order.node}}
+    """Sets status.nominatedNodeName, or clears it. Only a change wakes kube-scheduler, so `again` clears it first."""
+    if order.again:
+        step = await _write_nomination(client, order, None)
+        if step.fate is not Fate.DONE:
+            return step
+    return await _write_nomination(client, order, order.node)
+
+
+async def _write_nomination(client: ClusterClient, order: Nominate, node: str | None) -> Step:
+    body = {"metadata": {"uid": order.uid}, "status": {"nominatedNodeName": node}}
     try:
         answer = await client.patch(paths.pod(order.namespace, order.name, "status"), body, PatchKind.MERGE)
     except Unreachable as err:

@@ -118,5 +118,5 @@ def newer(old: Order | None, new: Order | None) -> Order:
         assert order is not None
         return order
     if isinstance(old, Release) and isinstance(new, Nominate):
-        return replace(old, node=new.node, nominate=True)
+        return replace(old, nominate=False) if new.node is None else replace(old, node=new.node, nominate=True)
     return new

@@ -62,7 +62,7 @@ class EmbeddedCluster:
         self._tell_watchers("ADDED", node)
 
     def create_pod(self, pod: Object) -> str:
-        """Creates a pod as the API server with our admission policy does; returns its uid."""
+        """Creates a pod as the API server with our admission policies does; returns its uid."""
         pod = copy.deepcopy(pod)
         uid = f"00000000-0000-4000-8000-{next(self._uids):012d}"
         pod["metadata"] |= {"uid": uid, "creationTimestamp": _timestamp()}
@@ -152,7 +152,7 @@ class EmbeddedCluster:
 
 
 def _admit(pod: Object) -> None:
-    """What the admission policy in manifests/ does to a pod of ours when it is created."""
+    """What the admission policies in manifests/ do to a pod of ours when it is created."""
     if pod["spec"].get("schedulerName") != vocabulary.DEFAULT_SCHEDULER_NAME:
         return
     pod["spec"].setdefault("schedulingGates", []).append({"name": vocabulary.GATE})

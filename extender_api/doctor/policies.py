@@ -10,44 +10,50 @@ from extender_api.doctor import shipped
 from extender_api.doctor.facts import Facts, Seen
 from extender_api.doctor.finding import Finding, error, ok, warn
 
-GATE_TITLE: Final = "gate policy"
+TITLES: Final = {shipped.GATE: "gate policy", shipped.DEVICES: "devices policy"}
 PROTECTION_TITLE: Final = "protection policy"
 APPLY: Final = "apply the shipped manifests: kubectl apply -k manifests/base"
 _EXEMPT: Final = re.compile(r"!\(request\.userInfo\.username in \[(.*)\]\)", re.DOTALL)
 SHOWN: Final = 3
+_KINDS: Final = ("MutatingAdmissionPolicy", "MutatingAdmissionPolicyBinding")
 
 
 def check(facts: Facts) -> Iterator[Finding]:
-    """Findings about both policies and their bindings."""
-    yield from _gate(facts)
+    """Findings about the policies and their bindings."""
+    yield from _mutating(facts)
     yield from _protection(facts)
 
 
 def names() -> tuple[tuple[str, str], ...]:
     """(kind, name) of every object looked at here."""
     return (
-        ("MutatingAdmissionPolicy", shipped.GATE),
-        ("MutatingAdmissionPolicyBinding", shipped.GATE),
+        *((kind, name) for name in shipped.MUTATING for kind in _KINDS),
         ("ValidatingAdmissionPolicy", shipped.PROTECTION),
         ("ValidatingAdmissionPolicyBinding", shipped.PROTECTION),
     )
 
 
-def _gate(facts: Facts) -> Iterator[Finding]:
-    policy = facts.policies[names()[0]]
-    absent = _absent(GATE_TITLE, policy, facts.policies[names()[1]])
-    if absent is not None:
-        yield absent
-        return
-    forms = [differences(form["spec"], policy.body["spec"]) for form in shipped.gate_policies()]
-    if all(forms):
-        yield _changed(GATE_TITLE, forms[0])
-    else:
-        yield ok(GATE_TITLE, "installed as shipped")
+def _mutating(facts: Facts) -> Iterator[Finding]:
+    """The policies are to be of one form, the base's or the provider overlay's: that of the first that is sound."""
+    possible = [0, 1]
+    for name, title in TITLES.items():
+        policy, binding = (facts.policies[kind, name] for kind in _KINDS)
+        absent = _absent(title, policy, binding)
+        if absent is not None:
+            yield absent
+            continue
+        forms = shipped.mutating_policy(name)
+        differing = {index: differences(forms[index]["spec"], policy.body["spec"]) for index in possible}
+        alike = [index for index in possible if not differing[index]]
+        if alike:
+            possible = alike
+            yield ok(title, "installed as shipped")
+        else:
+            yield _changed(title, differing[possible[0]])
 
 
 def _protection(facts: Facts) -> Iterator[Finding]:
-    policy, binding = (facts.policies[name] for name in names()[2:])
+    policy, binding = (facts.policies[f"Validating{kind}", shipped.PROTECTION] for kind in ("AdmissionPolicy", "AdmissionPolicyBinding"))
     absent = _absent(PROTECTION_TITLE, policy, binding)
     if absent is not None:
         yield absent

@@ -10,6 +10,9 @@ from typing import Any, Final
 import yaml
 
 GATE: Final = "tangram-gate"
+DEVICES: Final = "tangram-devices"
+MUTATING: Final = (GATE, DEVICES)
+"""The policies that change pods, in the order in which they are taken away."""
 PROTECTION: Final = "tangram-protect-annotations"
 EXEMPTION: Final = "not-exempt"
 """The match condition of the protection policy that administrators are meant to change."""
@@ -50,11 +53,20 @@ def base() -> list[Document]:
     return [document for file in kustomization["resources"] for document in documents("base", file)]
 
 
-def gate_policies() -> tuple[Document, ...]:
-    """The forms in which the gate policy is shipped: the base's, and the provider overlay's."""
-    plain = documents("base", "gate-policy.yaml")[0]
-    (operations,) = documents("overlays", "provider", "offloaded.yaml")
-    return plain, _patched(plain, operations)
+def mutating_policy(name: str) -> tuple[Document, Document]:
+    """The forms in which a policy of MUTATING is shipped: the base's, and the provider overlay's."""
+    (plain,) = (
+        document
+        for document in base()
+        if document["kind"] == "MutatingAdmissionPolicy" and document["metadata"]["name"] == name
+    )
+    (overlay,) = documents("overlays", "provider", "kustomization.yaml")
+    widened = plain
+    for patch in overlay["patches"]:
+        if patch["target"].get("name", name) == name:
+            (operations,) = documents("overlays", "provider", patch["path"])
+            widened = _patched(widened, operations)
+    return plain, widened
 
 
 def protection_policy() -> Document:

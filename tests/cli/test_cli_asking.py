@@ -95,7 +95,7 @@ def test_a_pod_that_is_bound(ops: OpsServer, capsys: pytest.CaptureFixture[str])
         stage.create(facts)
         stage.engine.plan(stage.clock())
         free = stage.released(facts)
-        stage.service.filter(free, ["n1"])
+        stage.service.filter(free, ["n1"], None)
         assert await stage.bind(free) == ""
 
     ops.on_loop(through)

@@ -20,6 +20,7 @@ SCHEDULER_CONFIGURATION: Final = BASE / "config" / "scheduler.yaml"
 NAMESPACE: Final = "tangram-system"
 SERVICE_ACCOUNT: Final = "tangram"
 _ANNOTATION: Final = "tangram.scheduler/allocation"
+_SHARE: Final = "gpu-fraction"
 
 
 def rendered(binaries: Binaries, folder: Path = BASE) -> Objects:
@@ -34,6 +35,7 @@ def install(control_plane: ControlPlane, documents: Objects) -> Path:
     """Applies what is shipped and waits until its policies act; a kubeconfig with exactly the shipped rights."""
     control_plane.kube.apply(*documents)
     eventually(lambda: _gates(control_plane), "the gate policy acts")
+    eventually(lambda: _gives_devices(control_plane), "the devices policy acts")
     eventually(lambda: _protects(control_plane), "the protection policy acts")
     return control_plane.service_account_kubeconfig(NAMESPACE, SERVICE_ACCOUNT)
 
@@ -41,6 +43,11 @@ def install(control_plane: ControlPlane, documents: Objects) -> Path:
 def _gates(control_plane: ControlPlane) -> bool:
     created = _try_to_create(control_plane, {"name": "probe"})
     return bool(created["spec"].get("schedulingGates"))
+
+
+def _gives_devices(control_plane: ControlPlane) -> bool:
+    created = _try_to_create(control_plane, {"name": "probe", "annotations": {_SHARE: "0.5"}})
+    return bool(created["spec"]["containers"][0].get("env"))
 
 
 def _protects(control_plane: ControlPlane) -> bool:

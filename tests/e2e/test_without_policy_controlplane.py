@@ -171,7 +171,7 @@ def test_a_share_that_its_container_would_not_learn_of_says_so(plain: Plain) -> 
     eventually(lambda: events(kube, NAMESPACE, "unaware"), "an event about it")
     (event,) = events(kube, NAMESPACE, "unaware")
     assert event["reason"] == "InvalidRequest"
-    assert "tangram-gate" in event["message"]
+    assert "tangram-devices" in event["message"]
     assert ops.workload(NAMESPACE, "unaware")["reason"]["details"]["problem"] == "NO_DEVICE_VARIABLE"
     kube.wait_for(
         PODS, "unaware", NAMESPACE, lambda pod: "contradicts itself" in message(pod), "kube-scheduler says no"

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
-from scheduler.instruction import BindRefusal, Nominate, Release, Tell, Warn
-from scheduler.pod import PodAffinityTerm, Requirement, Toleration
+from scheduler.instruction import BindOrder, BindRefusal, Nominate, Release, Tell, Warn
+from scheduler.pod import PodAffinityTerm, PodFacts, Requirement, Toleration
 from scheduler.policy import PlacementPolicy
 from scheduler.reason import Code
 from scheduler.record import Stage
@@ -154,9 +155,17 @@ def test_a_nominated_offer_of_another_node_is_no_fact(world: World) -> None:
     world.add_nodes(node("n1"), node("n2"))
     world.create(pod("a", whole=1))
     world.plan()
-    verdict = world.engine.filter(world.pods["uid-a"], ["n2"], world.now_ms)
+    verdict = world.engine.filter(world.pods["uid-a"], ["n2"], world.now_ms, "n2")
     assert verdict.refused == {"n2": Code.PLANNED_ELSEWHERE}
     assert world.filter("uid-a") == ["n1"]
+
+
+def test_a_list_of_one_that_nobody_nominated_is_the_whole_truth(world: World) -> None:
+    """A volume lets the pod go to one node only, which we cannot know."""
+    world.add_nodes(node("n1"), node("n2"))
+    world.create(pod("a", whole=1))
+    world.plan()
+    assert world.schedule("uid-a", ["n2"]) == "n2"
 
 
 def test_an_offered_list_expires(world: World) -> None:
@@ -183,14 +192,171 @@ def test_nomination_from_the_set_number_of_nodes_on() -> None:
     assert (first.nominate, second.nominate) == (False, True)
 
 
-def test_a_booking_expires_and_is_planned_again(world: World) -> None:
+def test_a_booking_that_expires_is_planned_again_after_a_wait_and_announced(world: World) -> None:
     world.add_nodes(node("n1"))
     world.create(pod("a", whole=1))
     world.plan()
     world.now_ms += world.engine.settings.booking_deadline_ms
+    assert world.plan() == []
+    world.now_ms += 2 * world.engine.settings.release_backoff_ms
     (again,) = world.plan()
     assert isinstance(again, Nominate)
     assert world.schedule("uid-a") == "n1"
+
+
+def test_pods_that_never_come_to_bind_do_not_hold_up_the_rest() -> None:
+    """Something that only kube-scheduler checks, a missing volume say, keeps them from filter for ever."""
+    world = World(engine(max_in_flight=3))
+    world.add_nodes(node("n1"))
+    world.create(*(pod(f"bad{i}", whole=1) for i in range(3)))
+    world.plan()
+    world.create(pod("good", whole=1))
+    for _ in range(20):
+        world.now_ms += 30_000
+        world.plan()
+        if "uid-good" in world.engine.cluster.ledger.entries:
+            break
+    assert world.schedule("uid-good") == "n1"
+
+
+def test_a_place_is_kept_while_a_binding_is_on_its_way(world: World) -> None:
+    world.add_nodes(node("n1", gpus=1), node("n2", gpus=1))
+    world.create(pod("a", whole=1))
+    world.plan()
+    world.filter("uid-a")
+    order = world.engine.binding.start("uid-a", "default", "a", "n1", world.now_ms)
+    assert isinstance(order, BindOrder)
+    verdict = world.engine.filter(world.pods["uid-a"], ["n2"], world.now_ms)
+    assert verdict.error
+    world.create(pod("b", whole=1))
+    world.plan()
+    assert world.schedule("uid-b") == "n2"
+    world.write_binding(order)
+    world.engine.binding.finish("uid-a", True, world.now_ms)
+    assert set(world.devices_in_use().values()) == {(1000, 40_000)}
+    world.engine.validate()
+
+
+def test_a_place_is_kept_while_a_binding_may_still_take_effect(world: World) -> None:
+    world.add_nodes(node("n1", gpus=1), node("n2", gpus=1))
+    world.create(pod("a", whole=1))
+    world.plan()
+    world.filter("uid-a")
+    world.engine.binding.start("uid-a", "default", "a", "n1", world.now_ms)
+    world.engine.binding.finish("uid-a", False, world.now_ms)
+    assert world.engine.filter(world.pods["uid-a"], ["n2"], world.now_ms).error
+    world.create(replace(world.pods["uid-a"], deleted_ms=world.now_ms))
+    assert "uid-a" in world.engine.cluster.ledger.entries
+    world.now_ms += world.engine.settings.booking_deadline_ms
+    world.plan()
+    assert world.engine.cluster.ledger.entries == {}
+    world.engine.validate()
+
+
+def test_binds_that_keep_failing_wait_and_give_their_place_up() -> None:
+    world = World(engine())
+    world.add_nodes(node("n1", gpus=1))
+    world.create(pod("a", whole=1))
+    world.plan()
+    for _ in range(5):
+        assert world.filter("uid-a") == ["n1"]
+        world.engine.binding.start("uid-a", "default", "a", "n1", world.now_ms)
+        world.engine.binding.finish("uid-a", False, world.now_ms)
+    assert world.engine.filter(world.pods["uid-a"], ["n1"], world.now_ms).error
+    world.create(pod("b", whole=1))
+    world.now_ms += world.engine.settings.unsure_ms
+    assert world.schedule_all() == {"b": "n1"}
+
+
+def test_a_late_question_does_not_make_a_bound_pod_of_others_forgotten(world: World) -> None:
+    world.add_nodes(node("n1", gpus=1))
+    stranger = pod("other", whole=1, scheduler="default-scheduler", node_name="n1")
+    world.create(stranger)
+    world.engine.meet(replace(stranger, node_name=None), world.now_ms)
+    world.now_ms += 600_000
+    world.plan()
+    world.create(share("a", "0.5"))
+    assert world.schedule_all() == {}
+    assert world.engine.is_bound_to("uid-other", "n1")
+
+
+def test_a_nomination_is_taken_back_when_the_plan_is() -> None:
+    world = World(engine(nominate_from_nodes=1))
+    world.add_nodes(node("n1", gpus=1))
+    world.create(pod("a", whole=1))
+    world.plan()
+    assert world.pods["uid-a"].nominated_node == "n1"
+    world.engine.cluster.remove_node("n1")
+    world.plan()
+    assert world.pods["uid-a"].nominated_node is None
+
+
+def test_a_pod_is_woken_though_the_same_node_is_nominated_already(world: World) -> None:
+    world.add_nodes(node("n1", gpus=1))
+    world.create(replace(pod("a", whole=1, gated=False), nominated_node="n1"))
+    world.create(pod("other", whole=1, scheduler="default-scheduler", node_name="n1"))
+    assert not world.filter("uid-a")
+    world.delete("uid-other")
+    instructions, _ = world.engine.plan(world.now_ms)
+    assert [(item.node, item.again) for item in instructions if isinstance(item, Nominate)] == [("n1", True)]
+
+
+def test_a_young_pod_that_was_never_gated_costs_no_nomination(world: World) -> None:
+    world.add_nodes(node("n1"))
+    world.create(pod("a", whole=1, gated=False))
+    assert world.plan() == []
+    assert world.schedule("uid-a") == "n1"
+
+
+def test_booked_on_a_node_that_closes(world: World) -> None:
+    world.add_nodes(node("n1"), node("n2"))
+    world.create(pod("a", whole=1))
+    world.plan()
+    world.add_nodes(replace(world.nodes["n1"], unschedulable=True))
+    world.plan()
+    assert world.engine.cluster.ledger.entries["uid-a"].node == "n2"
+
+
+def test_one_pod_that_breaks_the_search_does_not_stop_the_others(
+    world: World, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    place = world.engine.cluster.place
+
+    def broken(facts: PodFacts, *rest: Any) -> Any:
+        if facts.name == "bad":
+            raise RuntimeError("boom")
+        return place(facts, *rest)
+
+    monkeypatch.setattr(world.engine.cluster, "place", broken)
+    world.add_nodes(node("n1"))
+    world.create(pod("bad", cpu_milli=1, created_ms=1), pod("good", cpu_milli=2, created_ms=2))
+    assert world.schedule_all() == {"good": "n1"}
+    assert "default/bad" in caplog.text
+    world.engine.validate()
+
+
+def test_an_annotation_stripped_before_the_answer_to_our_bind(world: World) -> None:
+    world.add_nodes(node("n1", gpus=1))
+    world.create(share("a", "0.6"))
+    world.plan()
+    world.filter("uid-a")
+    order = world.engine.binding.start("uid-a", "default", "a", "n1", world.now_ms)
+    assert isinstance(order, BindOrder)
+    world.create(replace(world.pods["uid-a"], node_name="n1"))
+    assert "uid-a" in world.engine.adoption.differences
+    world.engine.binding.finish("uid-a", True, world.now_ms)
+    world.create(share("b", "0.6"))
+    assert world.schedule_all() == {}
+
+
+def test_labels_of_a_bound_pod_change(world: World) -> None:
+    beside = PodAffinityTerm("kubernetes.io/hostname", (Requirement("app", "In", ("db",)),), ("default",))
+    world.add_nodes(node("n1"), node("n2"))
+    world.create(pod("db", node_name="n2", scheduler="other"))
+    world.create(pod("a", pod_affinity=(beside,)))
+    assert world.schedule_all() == {}
+    world.create(replace(world.pods["uid-db"], labels={"app": "db"}))
+    assert world.schedule_all() == {"a": "n2"}
 
 
 def test_bind_to_another_node_than_planned_is_refused(world: World) -> None:
@@ -222,7 +388,7 @@ def test_deleted_while_at_bind(world: World) -> None:
     world.engine.binding.start("uid-a", "default", "a", "n1", world.now_ms)
     world.create(replace(world.pods["uid-a"], deleted_ms=world.now_ms))
     assert "uid-a" in world.engine.cluster.ledger.entries
-    world.engine.binding.finish("uid-a", False, world.now_ms)
+    world.engine.binding.finish("uid-a", False, world.now_ms, keep_booking=False)
     assert world.engine.cluster.ledger.entries == {}
     world.engine.validate()
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from scheduler.engine import Engine
-from scheduler.instruction import BindOrder, BindRefusal, Instruction, Release
+from scheduler.instruction import BindOrder, BindRefusal, Instruction, Nominate, Release
 from scheduler.pod import PodFacts
 from scheduler.record import Stage
 from tests.engine.world import GPU, World, engine, node, pod, share
@@ -41,6 +41,8 @@ class EngineMachine(RuleBasedStateMachine):
         self.twin = self._fresh()
         self.serial = 0
         self.unseen: list[str] = []
+        self.flying: dict[str, BindOrder] = {}
+        """Bindings that were ordered and of which nobody knows yet what became."""
 
     @staticmethod
     def _fresh() -> Engine:
@@ -139,6 +141,7 @@ class EngineMachine(RuleBasedStateMachine):
     def restart(self) -> None:
         """Everything in memory is lost; nodes and pods are listed before anything is answered."""
         self.world.engine, self.twin = self._fresh(), self._fresh()
+        self.flying.clear()
         self.cluster()
         for uid in sorted(self.world.pods):
             self._show(uid)
@@ -157,6 +160,9 @@ class EngineMachine(RuleBasedStateMachine):
         instructions: list[Instruction] = answer[0]  # type: ignore[index]
         for instruction, ok in zip(instructions, works * 20, strict=False):
             uid = instruction.uid
+            if isinstance(instruction, Nominate) and ok:
+                self.world.nominate(uid, instruction.node)
+                self.unseen.append(uid)
             if isinstance(instruction, Release):
                 if ok:
                     self.world.release(uid)
@@ -169,16 +175,21 @@ class EngineMachine(RuleBasedStateMachine):
         if facts is None:
             return
         before, names, now_ms = self._overfull(), sorted(offered), self.world.now_ms
-        verdict = self._both(lambda e: e.filter(facts, names, now_ms))
+        nominated = facts.nominated_node
+        verdict = self._both(lambda e: e.filter(facts, names, now_ms, nominated))
         assert self._overfull() <= before
         assert set(verdict.nodes) <= offered  # type: ignore[attr-defined]
         assert bool(verdict.nodes) + bool(verdict.refused) + bool(verdict.error) == 1  # type: ignore[attr-defined]
-        again = self._both(lambda e: e.filter(facts, names, now_ms))
+        again = self._both(lambda e: e.filter(facts, names, now_ms, nominated))
         assert again.nodes == verdict.nodes, "asked again it answers the same"  # type: ignore[attr-defined]
 
-    @rule(data=st.data(), works=st.sampled_from(["bound", "fails", "unheard"]), where=st.sampled_from(sorted(NODES)))
+    @rule(
+        data=st.data(),
+        works=st.sampled_from(["bound", "fails", "unheard", "hangs"]),
+        where=st.sampled_from(sorted(NODES)),
+    )
     def kube_scheduler_binds(self, data: st.DataObject, works: str, where: str) -> None:
-        """`unheard`: the API server bound the pod, but the answer was lost."""
+        """`unheard`: the API server bound the pod, but the answer was lost; `hangs`: it lands or fails later."""
         facts = self._pick(data, lambda f: f.node_name is None and not f.gates and f.scheduler_name == "tangram")
         if facts is None:
             return
@@ -190,11 +201,39 @@ class EngineMachine(RuleBasedStateMachine):
         if isinstance(order, BindRefusal):
             return
         assert isinstance(order, BindOrder)
+        if works == "hangs":
+            self.flying[facts.uid] = order
+            return
         if works != "fails" and facts.deleted_ms is None:
             self.world.write_binding(order)
             self.unseen.append(facts.uid)
         bound = works == "bound" and facts.deleted_ms is None
         self._both(lambda e: e.binding.finish(facts.uid, bound, now_ms))
+
+    @precondition(lambda self: self.flying)
+    @rule(data=st.data(), lands=st.booleans(), heard=st.booleans())
+    def a_flying_binding_ends(self, data: st.DataObject, lands: bool, heard: bool) -> None:
+        order = self.flying.pop(data.draw(st.sampled_from(sorted(self.flying))))
+        facts, now_ms = self.world.pods.get(order.uid), self.world.now_ms
+        lands = lands and facts is not None and facts.node_name is None and facts.deleted_ms is None
+        if lands:
+            self.world.write_binding(order)
+            self.unseen.append(order.uid)
+        self._both(lambda e: e.binding.finish(order.uid, lands and heard, now_ms))
+
+    @rule(data=st.data())
+    def late_question(self, data: st.DataObject) -> None:
+        """kube-scheduler speaks of a pod of another scheduler that may be bound already, or gone."""
+        facts = self._pick(data, lambda f: f.scheduler_name == "other")
+        if facts is not None:
+            unbound, now_ms = replace(facts, node_name=None), self.world.now_ms
+            self._both(lambda e: e.meet(unbound, now_ms))
+
+    @rule(data=st.data(), seen=st.booleans(), app=st.sampled_from(["web", "db"]))
+    def relabel(self, data: st.DataObject, seen: bool, app: str) -> None:
+        facts = self._pick(data, lambda _: True)
+        if facts is not None:
+            self._change(replace(facts, labels={"app": app}), seen)
 
     # -- what is always true -------------------------------------------------------------------------------------
 
@@ -245,7 +284,7 @@ class EngineMachine(RuleBasedStateMachine):
 
 
 EngineMachine.TestCase.settings = settings(
-    max_examples=60,
+    max_examples=150,
     stateful_step_count=40,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],

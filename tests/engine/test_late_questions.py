@@ -110,7 +110,7 @@ def test_deleted_while_a_binding_is_on_its_way(world: World) -> None:
     world.create(replace(world.pods["uid-a"], deleted_ms=world.now_ms))
     assert isinstance(world.engine.binding.start("uid-a", "default", "a", "n1", world.now_ms), BindRefusal)
     assert "uid-a" in world.engine.cluster.ledger.entries, "the first Binding may still take effect"
-    world.engine.binding.finish("uid-a", False, world.now_ms)
+    world.engine.binding.finish("uid-a", False, world.now_ms, keep_booking=False)
     assert not world.engine.cluster.ledger.entries
     world.engine.validate()
 

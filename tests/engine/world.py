@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 
 from scheduler.cluster import Cluster
 from scheduler.engine import Engine, EngineSettings
-from scheduler.instruction import BindOrder, Instruction, Release
+from scheduler.instruction import BindOrder, Instruction, Nominate, Release
 from scheduler.pod import Container, PodFacts
 from scheduler.policy import PlacementPolicy
 from topology import vocabulary
@@ -150,7 +150,12 @@ class World:
             done += instructions
         for instruction in done:
             if isinstance(instruction, Release):
+                if instruction.nominate:
+                    self.nominate(instruction.uid, instruction.node)
                 self.release(instruction.uid)
+                self.show(instruction.uid)
+            elif isinstance(instruction, Nominate):
+                self.nominate(instruction.uid, instruction.node)
                 self.show(instruction.uid)
         self.said += done
         return done
@@ -161,10 +166,15 @@ class World:
         if facts is not None:
             self.pods[uid] = replace(facts, gates=tuple(g for g in facts.gates if g != vocabulary.GATE))
 
+    def nominate(self, uid: str, node_name: str | None) -> None:
+        facts = self.pods.get(uid)
+        if facts is not None:
+            self.pods[uid] = replace(facts, nominated_node=node_name)
+
     def filter(self, uid: str, offered: Iterable[str] | None = None) -> Sequence[str]:
         """kube-scheduler's filter call; all nodes are offered unless said otherwise."""
         names = sorted(self.nodes) if offered is None else list(offered)
-        verdict = self.engine.filter(self.pods[uid], names, self.now_ms)
+        verdict = self.engine.filter(self.pods[uid], names, self.now_ms, self.pods[uid].nominated_node)
         assert set(verdict.nodes) <= set(names)
         assert not (verdict.nodes and verdict.refused)
         assert set(verdict.refused) <= set(names)

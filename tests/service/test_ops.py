@@ -131,7 +131,7 @@ async def test_the_story_of_a_pod_from_first_sight_to_its_node(stage: Stage, ops
     stage.create(facts)
     stage.engine.plan(stage.clock())
     free = stage.released(facts)
-    stage.service.filter(free, ["n1"])
+    stage.service.filter(free, ["n1"], None)
     await stage.bind(free)
     stage.service.on_pod(free, replace(free, node_name="n1", annotations=dict(stage.hands.orders[0].annotations)))
     found = await workload(ops, "a")

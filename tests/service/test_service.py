@@ -145,8 +145,8 @@ async def test_decisions_are_counted(stage: Stage) -> None:
     free = stage.released(pod("a", whole=1))
     passed = value("tangram_decisions_total", outcome="passed", reason="")
     refused = value("tangram_decisions_total", outcome="refused", reason="INSUFFICIENT_WHOLE_GPUS")
-    assert stage.service.filter(free, ["n1"]).nodes == ["n1"]
-    assert stage.service.filter(pod("large", whole=8, gated=False), ["n1"]).refused
+    assert stage.service.filter(free, ["n1"], None).nodes == ["n1"]
+    assert stage.service.filter(pod("large", whole=8, gated=False), ["n1"], None).refused
     assert value("tangram_decisions_total", outcome="passed", reason="") == passed + 1
     assert value("tangram_decisions_total", outcome="refused", reason="INSUFFICIENT_WHOLE_GPUS") == refused + 1
 
@@ -264,7 +264,7 @@ async def planned(stage: Stage, name: str = "a") -> Any:
     stage.create(facts)
     stage.engine.plan(stage.clock())
     free = stage.released(facts)
-    assert stage.service.filter(free, ["n1"]).nodes == ["n1"]
+    assert stage.service.filter(free, ["n1"], None).nodes == ["n1"]
     return free
 
 

@@ -115,7 +115,7 @@ RELEASED = "a whole number from 1 to 100,000"
         ("lease: {mode: folow}", "lease.mode", "'folow'", "follow or off"),
         ("gate: {max_released: 0}", "gate.max_released", "0", RELEASED),
         ("gate: {max_released: 1.5}", "gate.max_released", "1.5", RELEASED),
-        ("gate: 7", "gate", "7", "the keys max_released, booking_deadline_s, fact_ttl_s"),
+        ("gate: 7", "gate", "7", "the keys max_released, booking_deadline_s, require_device_variable, fact_ttl_s"),
         ("offline: maybe", "offline", "'maybe'", "true or false"),
         (
             "limits: {events_per_second: .inf}",

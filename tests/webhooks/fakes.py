@@ -51,7 +51,7 @@ class FakeDecider:
     def is_ours(self, pod: PodFacts) -> bool:
         return pod.scheduler_name == "tangram"
 
-    def filter(self, pod: PodFacts, offered: Sequence[str]) -> FilterVerdict:
+    def filter(self, pod: PodFacts, offered: Sequence[str], nominated: str | None) -> FilterVerdict:
         self._ask("filter", pod, offered)
         if self.verdict is not None:
             return self.verdict
