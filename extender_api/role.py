@@ -22,7 +22,7 @@ class Role:
         stand_down: Callable[[], None],
         catch_up: Callable[[], Awaitable[None]] | None,
     ) -> None:
-        """`take_over` is called once what `catch_up` reads is there; without it at once."""
+        """`take_over` is called once what `catch_up` waits for is there; without it at once."""
         self.active = True
         self._take_over = take_over
         self._stand_down = stand_down
@@ -52,9 +52,9 @@ class Role:
         while True:
             try:
                 await catch_up()
+                self._take_over()
                 break
             except Exception:
-                log.exception("reading what the former replica has written failed")
+                log.exception("taking over from the former replica failed")
                 await asyncio.sleep(TRY_AGAIN_S)
         self._catching_up = None
-        self._take_over()

@@ -43,6 +43,13 @@ class Unreachable(Exception):
         self.maybe_done = maybe_done
 
 
+class Withheld(Unreachable):
+    """A write was not sent (any more), since who asked for it may not write now."""
+
+    def __init__(self) -> None:
+        super().__init__("not active any more", maybe_done=False)
+
+
 class Silence(Unreachable):
     """A watch on which nothing was heard for too long; the connection may be half open."""
 

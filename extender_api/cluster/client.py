@@ -21,7 +21,7 @@ import aiohttp
 from yarl import URL
 
 from extender_api.cluster.access import Access, find_access
-from extender_api.cluster.answer import Answer, Refused, Silence, Unreachable
+from extender_api.cluster.answer import Answer, Refused, Silence, Unreachable, Withheld
 from extender_api.cluster.connection import Connection
 
 _CONNECTIONS_BESIDE_WRITES: Final = 32
@@ -125,9 +125,11 @@ class ClusterClient:
 
     # -- calls -------------------------------------------------------------------------------------------------
 
-    async def get(self, path: str, query: Mapping[str, str] | None = None) -> Answer:
+    async def get(
+        self, path: str, query: Mapping[str, str] | None = None, *, timeout_s: float | None = None
+    ) -> Answer:
         """GET one object, or anything else the API server has at this path."""
-        return await self.call("GET", path, query=query)
+        return await self.call("GET", path, query=query, timeout_s=timeout_s)
 
     async def list_page(
         self, path: str, *, limit: int, token: str = "", selectors: Mapping[str, str] | None = None
@@ -159,8 +161,9 @@ class ClusterClient:
         body: Any = None,
         content_type: str = "application/json",
         timeout_s: float | None = None,
+        may_send: Callable[[], bool] = lambda: True,
     ) -> Answer:
-        """Any call. Raises Unreachable."""
+        """Any call. `may_send` is asked each time before it is sent, repeats included. Raises Unreachable, Withheld."""
         data = None if body is None else json.dumps(body, separators=(",", ":")).encode()
         url = self._connection.url(path, query)
         limit = self.settings.timeout_s if timeout_s is None else timeout_s
@@ -170,6 +173,8 @@ class ClusterClient:
             async with asyncio.timeout(limit):
                 for attempt in range(self.settings.retries + 1):
                     async with contextlib.nullcontext() if method == "GET" else self._writes:
+                        if not may_send():
+                            raise Withheld
                         sent = True
                         answer = await self._once(method, url, data, content_type)
                     sent = False

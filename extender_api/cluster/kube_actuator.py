@@ -18,7 +18,8 @@ class KubeActuator:
     """Carries out instructions through the API server. `run` must be running for all but `bind`.
 
     `on_result(uid, ok, status)` hears the end of each release and nomination, on the event loop; `status` is the last
-    HTTP status, 0 when there was no answer. `lanes` and `notices` have the numbers for the metrics.
+    HTTP status, 0 when there was no answer. `may_write` is asked before each Binding is posted. `lanes` and `notices`
+    have the numbers for the metrics.
     """
 
     def __init__(
@@ -27,10 +28,12 @@ class KubeActuator:
         *,
         on_result: Callable[[str, bool, int], None],
         now_ms: Callable[[], int],
+        may_write: Callable[[], bool] = lambda: True,
         lanes: LaneSettings | None = None,
         notices: NoticeSettings | None = None,
     ) -> None:
         self._client = client
+        self._may_write = may_write
         self.lanes: Final = Lanes(lambda order: gate.hand_over(client, order), on_result, lanes)
         self.notices: Final = Notices(client, now_ms=now_ms, settings=notices)
 
@@ -45,7 +48,7 @@ class KubeActuator:
 
     async def bind(self, order: BindOrder) -> BindResult:
         """Posts the Binding and finds out what became of it."""
-        return await binding.bind(self._client, order)
+        return await binding.bind(self._client, order, self._may_write)
 
     def stand_down(self) -> None:
         """Forgets all that waits, as when another replica takes over; nothing of it is reported."""

@@ -15,11 +15,17 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from extender_api.cluster import decode, paths
+from extender_api.cluster.binding import BIND_S
 from extender_api.cluster.client import ClusterClient
 from extender_api.cluster.node import LeaseFacts
 from extender_api.cluster.reflector import Reflector, ReflectorSettings, Watched
 
 logger = logging.getLogger(__name__)
+
+
+SETTLE_S: Final = BIND_S + 2.0
+"""So long after the Lease changed hands a Binding of the former holder's Tangram may still land: its kube-scheduler
+asks for none once it has lost the Lease, a bind ends within BIND_S, and the API server gets a moment to finish."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +72,7 @@ class LeaseFollower:
         self._now_ms = now_ms
         self._on_change = on_change
         self._lease: LeaseFacts | None = None
+        self._since_ms = 0
         self._expiry: asyncio.TimerHandle | None = None
         watched = Watched(
             decode.LEASES, paths.leases(settings.namespace), {"fieldSelector": f"metadata.name={settings.name}"}
@@ -76,6 +83,21 @@ class LeaseFollower:
     def holder(self) -> str:
         """The identity in the lease, "" when there is none."""
         return self._lease.holder if self._lease else ""
+
+    def may_write(self) -> bool:
+        """Whether this replica acts, by the clock and not by when it was last looked at."""
+        if not self.settings.follow:
+            return True
+        return self.active and holds(self._lease, self.settings.hostname, self._now_ms())
+
+    async def settle(self) -> None:
+        """For a replica whose turn it is: returns when nothing that the former one has sent can take effect any more.
+
+        Holder and reader share a clock, so the time at which the Lease was acquired tells; where it does not stand in
+        the Lease, the time since which we act.
+        """
+        acquired_ms = (self._lease.acquired_ms if self._lease else 0) or self._since_ms
+        await asyncio.sleep(min(acquired_ms / 1000 + SETTLE_S - self._now_ms() / 1000, SETTLE_S))
 
     async def run(self) -> None:
         """Follows until cancelled; then nobody is told any more."""
@@ -112,5 +134,6 @@ class LeaseFollower:
         if active == self.active:
             return
         self.active = active
+        self._since_ms = self._now_ms()
         logger.info("%s; the lease is held by %r", "active" if active else "standing by", self.holder)
         self._on_change(active)

@@ -22,9 +22,11 @@ class LivePod:
     message_index: int | None
 
 
-async def look(client: ClusterClient, namespace: str, name: str, uid: str) -> LivePod | None:
+async def look(
+    client: ClusterClient, namespace: str, name: str, uid: str, *, timeout_s: float | None = None
+) -> LivePod | None:
     """The pod, or None when there is none with this uid. Raises Unreachable when that cannot be found out."""
-    answer = await client.get(paths.pod(namespace, name))
+    answer = await client.get(paths.pod(namespace, name), timeout_s=timeout_s)
     if answer.status == 404:
         return None
     if not answer.ok:

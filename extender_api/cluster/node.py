@@ -45,6 +45,7 @@ class LeaseSpecModel(TypedDict, total=False):
     holderIdentity: str | None
     leaseDurationSeconds: int | None
     renewTime: Any
+    acquireTime: Any
 
 
 class LeaseModel(TypedDict, total=False):
@@ -62,12 +63,13 @@ class NamespaceFacts:
 
 @dataclass(frozen=True, slots=True)
 class LeaseFacts:
-    """A coordination Lease. An empty `holder` is nobody; times are milliseconds, `renewed_ms` since the epoch."""
+    """A coordination Lease. An empty `holder` is nobody; times are milliseconds since the epoch, 0 where not told."""
 
     name: str
     holder: str = ""
     renewed_ms: int = 0
     duration_ms: int = 0
+    acquired_ms: int = 0
 
 
 def node_facts(node: NodeModel) -> NodeFacts:
@@ -114,4 +116,5 @@ def lease_facts(lease: LeaseModel) -> LeaseFacts:
         holder=spec.get("holderIdentity") or "",
         renewed_ms=epoch_ms(spec.get("renewTime"), "spec", "renewTime") or 0,
         duration_ms=(spec.get("leaseDurationSeconds") or 0) * 1000,
+        acquired_ms=epoch_ms(spec.get("acquireTime"), "spec", "acquireTime") or 0,
     )

@@ -103,6 +103,8 @@ class Reflector(Generic[Facts]):
         self._since_turn = 0
         self._failed_in_a_row = 0
         self._waiting_for_list: list[asyncio.Future[None]] = []
+        self._untaken: dict[str, Facts | None] = {}
+        """What the receiver choked on, by key, to be told again: with each list, and whenever a watch is opened."""
 
     def relist(self) -> None:
         """Lists again as soon as possible, as when the copy is suspected of having missed something."""
@@ -197,6 +199,7 @@ class Reflector(Generic[Facts]):
             self._stream = stream
             try:
                 if not self._must_list:
+                    await self._deliver_again()
                     await self._read(stream)
             except Unreachable:
                 if not self._must_list:
@@ -245,20 +248,28 @@ class Reflector(Generic[Facts]):
 
     def _deliver(self, key: str, new: Facts | None) -> None:
         old = self.objects.get(key)
-        if new is None:
-            if old is None:
-                return
-            del self.objects[key]
-        else:
+        if new is None and old is None:
+            return
+        if new is not None:
             self.objects[key] = new
-            if old is not None and self._codec.same(old, new):
+            if old is not None and key not in self._untaken and self._codec.same(old, new):
                 return
         try:
             self._on_change(old, new)
         except Exception:
             # One object that the receiver chokes on must not cost the view of all others.
             self.stats.not_taken += 1
+            self._untaken[key] = new
             logger.exception("change of %s %s was not taken", self.kind, key)
+            return
+        self._untaken.pop(key, None)
+        if new is None:
+            del self.objects[key]
+
+    async def _deliver_again(self) -> None:
+        for key, facts in list(self._untaken.items()):
+            self._deliver(key, facts)
+            await self._take_turns()
 
     async def _take_turns(self) -> None:
         # What is buffered is read without ever waiting, so others must be let in on purpose.

@@ -53,7 +53,7 @@ def _mutating(facts: Facts) -> Iterator[Finding]:
 
 
 def _protection(facts: Facts) -> Iterator[Finding]:
-    policy, binding = (facts.policies[f"Validating{kind}", shipped.PROTECTION] for kind in ("AdmissionPolicy", "AdmissionPolicyBinding"))
+    policy, binding = (facts.policies[name] for name in names()[-2:])
     absent = _absent(PROTECTION_TITLE, policy, binding)
     if absent is not None:
         yield absent

@@ -37,6 +37,7 @@ def installed() -> dict[tuple[str, str], Seen]:
     result = {}
     for document in (
         *shipped.documents("base", "gate-policy.yaml"),
+        *shipped.documents("base", "devices-policy.yaml"),
         *shipped.documents("base", "protection-policy.yaml"),
     ):
         body: dict[str, Any] = deepcopy(dict(document))
@@ -161,28 +162,47 @@ def test_missing_and_hidden_policies_are_found(kind: str, name: str) -> None:
     for seen, level in ((Seen(404), Level.ERROR), (Seen(403), Level.WARN)):
         facts = replace(WELL, policies={**WELL.policies, (kind, name): seen})
         found = list(policies.check(facts))
-        assert sorted(finding.level for finding in found) == sorted([Level.OK, level]), found
+        assert sorted(finding.level for finding in found) == sorted([Level.OK, Level.OK, level]), found
 
 
 def test_changed_policies_are_found() -> None:
     def loosened(changed: dict[tuple[str, str], Any]) -> None:
         changed["MutatingAdmissionPolicy", shipped.GATE].body["spec"]["failurePolicy"] = "Ignore"
+        changed["MutatingAdmissionPolicy", shipped.DEVICES].body["spec"]["matchConditions"].pop()
         changed["ValidatingAdmissionPolicy", shipped.PROTECTION].body["spec"]["validations"].pop()
 
-    gate, protection = policies.check(with_policy(loosened))
+    gate, devices, protection = policies.check(with_policy(loosened))
     assert gate.level is Level.ERROR
     assert "spec.failurePolicy" in gate.found
+    assert (devices.level, devices.title) == (Level.ERROR, "devices policy")
+    assert "spec.matchConditions" in devices.found
     assert protection.level is Level.ERROR
     assert "spec.validations" in protection.found
 
 
 def test_provider_form_and_line_breaks_are_no_change() -> None:
     def provider(changed: dict[tuple[str, str], Any]) -> None:
-        document: Any = json.loads(json.dumps(shipped.gate_policies()[1]).replace("\\n", " \\n\\n"))
-        changed["MutatingAdmissionPolicy", shipped.GATE] = Seen(200, document)
+        for name in shipped.MUTATING:
+            changed["MutatingAdmissionPolicy", name] = Seen(200, broken_anew(shipped.mutating_policy(name)[1]))
 
-    assert shipped.gate_policies()[0] != shipped.gate_policies()[1]
     assert worst(policies.check(with_policy(provider))) is Level.OK
+
+
+@pytest.mark.parametrize("name", shipped.MUTATING)
+def test_policies_of_two_forms_are_found(name: str) -> None:
+    """Offloaded pods would be ours for one policy and not for the other."""
+
+    def half(changed: dict[tuple[str, str], Any]) -> None:
+        changed["MutatingAdmissionPolicy", name] = Seen(200, broken_anew(shipped.mutating_policy(name)[1]))
+
+    (found,) = (finding for finding in policies.check(with_policy(half)) if finding.level is not Level.OK)
+    assert (found.level, found.title) == (Level.ERROR, "devices policy")
+    assert "spec.matchConditions[0].expression" in found.found
+
+
+def broken_anew(document: Any) -> Any:
+    """The document with other line breaks in its texts."""
+    return json.loads(json.dumps(document).replace("\\n", " \\n\\n"))
 
 
 @pytest.mark.parametrize(
@@ -206,7 +226,7 @@ def test_a_protection_that_only_warns_is_found() -> None:
         binding = changed["ValidatingAdmissionPolicyBinding", shipped.PROTECTION].body
         binding["spec"]["validationActions"] = ["Warn"]
 
-    assert "does not deny" in list(policies.check(with_policy(change)))[1].found
+    assert "does not deny" in list(policies.check(with_policy(change)))[-1].found
 
 
 def test_rendering_for_people_and_programs() -> None:

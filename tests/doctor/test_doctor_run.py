@@ -69,6 +69,7 @@ async def test_an_empty_cluster_says_what_to_apply() -> None:
 
     assert {(finding.title, finding.level) for finding in found} == {
         ("gate policy", Level.ERROR),
+        ("devices policy", Level.ERROR),
         ("protection policy", Level.ERROR),
         ("scheduler configuration", Level.WARN),
         ("devices", Level.WARN),

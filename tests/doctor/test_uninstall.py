@@ -14,8 +14,8 @@ from extender_api.uninstall import UninstallError, UninstallReport, uninstall
 from tests.doctor.paper_cluster import PaperCluster, installed, pod
 
 OURS = {"name": "tangram.scheduler/queued"}
-POLICY = f"{shipped.COLLECTIONS['MutatingAdmissionPolicy']}/{shipped.GATE}"
-BINDING = f"{shipped.COLLECTIONS['MutatingAdmissionPolicyBinding']}/{shipped.GATE}"
+BINDINGS = [f"{shipped.COLLECTIONS['MutatingAdmissionPolicyBinding']}/{name}" for name in shipped.MUTATING]
+POLICIES = [f"{shipped.COLLECTIONS['MutatingAdmissionPolicy']}/{name}" for name in shipped.MUTATING]
 
 
 @pytest.fixture(autouse=True)
@@ -44,13 +44,13 @@ def busy() -> PaperCluster:
     return cluster
 
 
-async def test_policy_goes_before_the_gates_and_running_pods_are_not_touched() -> None:
+async def test_policies_go_before_the_gates_and_running_pods_are_not_touched() -> None:
     cluster = busy()
 
     report, said = await run(cluster)
 
-    assert cluster.writes[:2] == [("DELETE", BINDING), ("DELETE", POLICY)]
-    patched = {path.rpartition("/")[2] for method, path in cluster.writes[2:] if method == "PATCH"}
+    assert cluster.writes[:4] == [("DELETE", path) for path in [*BINDINGS, *POLICIES]]
+    patched = {path.rpartition("/")[2] for method, path in cluster.writes[4:] if method == "PATCH"}
     assert patched == {"whole", "share", "held"}
     assert cluster.pods["held"]["spec"]["schedulingGates"] == [{"name": "other/gate"}]
     assert report.ungated == 3
@@ -84,7 +84,8 @@ async def test_it_may_be_repeated() -> None:
 
     assert report.ungated == 0
     assert report.complete
-    assert f"MutatingAdmissionPolicy {shipped.GATE} is not there" in said
+    for name in shipped.MUTATING:
+        assert f"MutatingAdmissionPolicy {name} is not there" in said
 
 
 async def test_pods_gated_while_the_policy_goes_are_found() -> None:
@@ -137,9 +138,10 @@ async def test_nothing_is_done_where_a_later_step_would_be_refused() -> None:
     assert not cluster.writes
 
 
-async def test_a_policy_that_cannot_be_deleted_stops_before_the_gates() -> None:
+@pytest.mark.parametrize("path", [*BINDINGS, *POLICIES])
+async def test_a_policy_that_cannot_be_deleted_stops_before_the_gates(path: str) -> None:
     cluster = busy()
-    cluster.refuse["DELETE", POLICY] = 500
+    cluster.refuse["DELETE", path] = 500
 
     with pytest.raises(UninstallError, match="could not be deleted"):
         await run(cluster)

@@ -221,6 +221,39 @@ class EngineMachine(RuleBasedStateMachine):
             self.unseen.append(order.uid)
         self._both(lambda e: e.binding.finish(order.uid, lands and heard, now_ms))
 
+    @precondition(lambda self: self.flying)
+    @rule(data=st.data())
+    def kube_scheduler_forgets_a_bind(self, data: st.DataObject) -> None:
+        """It restarted, or its call timed out: the pod is offered every node but the one it may be bound to."""
+        order = self.flying[data.draw(st.sampled_from(sorted(self.flying)))]
+        facts, now_ms = self.world.pods.get(order.uid), self.world.now_ms
+        if facts is not None and facts.node_name is None:
+            names = sorted(set(NODES) - {order.node})
+            self._both(lambda e: e.filter(facts, names, now_ms, None))
+
+    @rule(hangs=st.booleans())
+    def kube_scheduler_works(self, hangs: bool) -> None:
+        """Filter with every node, then bind, for all pods it has."""
+        for uid, facts in sorted(self.world.pods.items()):
+            if facts.node_name is not None or facts.gates or facts.deleted_ms or facts.scheduler_name != "tangram":
+                continue
+            now_ms = self.world.now_ms
+            verdict = self._both(lambda e, f=facts: e.filter(f, sorted(NODES), now_ms, f.nominated_node))  # type: ignore[misc]
+            if not verdict.nodes:  # type: ignore[attr-defined]
+                continue
+            node_name = verdict.nodes[0]  # type: ignore[attr-defined]
+            order = self._both(
+                lambda e, f=facts, n=node_name: e.binding.start(f.uid, f.namespace, f.name, n, now_ms)  # type: ignore[misc]
+            )
+            if not isinstance(order, BindOrder):
+                continue
+            if hangs:
+                self.flying[uid] = order
+            elif uid not in self.flying:
+                self.world.write_binding(order)
+                self.unseen.append(uid)
+                self._both(lambda e, u=uid: e.binding.finish(u, True, now_ms))  # type: ignore[misc]
+
     @rule(data=st.data())
     def late_question(self, data: st.DataObject) -> None:
         """kube-scheduler speaks of a pod of another scheduler that may be bound already, or gone."""

@@ -1,4 +1,4 @@
-"""The gate policy on a real API server: the gate once, the variable in one place, and nobody else's pods."""
+"""The policies that change pods, on a real API server: the gate once, the variable in one place, and nobody else's pods."""
 
 from __future__ import annotations
 

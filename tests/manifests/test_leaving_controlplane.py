@@ -105,20 +105,22 @@ def test_the_doctor_finds_nothing_wrong_with_what_is_shipped(plane: ControlPlane
     found = examine(plane)
 
     assert [finding for finding in found if finding.level is not Level.OK] == []
-    assert {"gate policy", "protection policy", "clocks", "Kubernetes version"} <= {item.title for item in found}
+    assert {"gate policy", "devices policy", "protection policy", "clocks", "Kubernetes version"} <= {
+        item.title for item in found
+    }
 
 
 def test_the_doctor_finds_what_was_taken_away(plane: ControlPlane, kube: Kube, kubectl: Kubectl) -> None:
     pretend_to_run(kube)
     kubectl("delete", "clusterrolebinding", "tangram", "tangram-volume-scheduler")
-    kubectl("delete", "mutatingadmissionpolicybinding", shipped.GATE)
+    kubectl("delete", "mutatingadmissionpolicybinding", *shipped.MUTATING)
     try:
         troubles = {item.title: item.found for item in examine(plane) if item.level is not Level.OK}
     finally:
         kubectl("apply", "-k", installation.BASE)
 
-    assert set(troubles) == {"gate policy", "rights of tangram-system/tangram"}
-    assert troubles["gate policy"] == "the binding is not installed"
+    assert set(troubles) == {"gate policy", "devices policy", "rights of tangram-system/tangram"}
+    assert troubles["gate policy"] == troubles["devices policy"] == "the binding is not installed"
     assert "patch pods" in troubles["rights of tangram-system/tangram"]
 
 

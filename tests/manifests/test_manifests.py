@@ -12,6 +12,7 @@ import pytest
 import yaml
 
 from extender_api import __version__, extender_routes, settings_sources
+from extender_api.doctor import shipped
 from extender_api.settings import Settings, parse_address
 from tests.controlplane.build import KUBERNETES_VERSION
 from topology import vocabulary
@@ -22,6 +23,10 @@ NAMESPACES = {"base": "tangram-system", "advise": "tangram-advise"}
 LEASES = {"base": "tangram", "advise": "tangram-advise"}
 
 Document = dict[str, Any]
+OURS = {
+    "name": "ours",
+    "expression": f"object.spec.?schedulerName.orValue('') == '{vocabulary.DEFAULT_SCHEDULER_NAME}'",
+}
 
 
 def documents(path: Path) -> list[Document]:
@@ -283,18 +288,30 @@ def test_advise_mode_only_reads() -> None:
 
 # -- policies ----------------------------------------------------------------------------------------------------------
 def test_the_gate_policy_uses_the_words_of_the_code() -> None:
-    policy = one("base", "MutatingAdmissionPolicy")["spec"]
+    policy = one("base", "MutatingAdmissionPolicy", shipped.GATE)["spec"]
+    quoted = set(re.findall(r"'([a-z.]+/[a-z-]+|gpu-[a-z-]+)'", "\n".join(texts(policy))))
+    assert quoted == {vocabulary.GATE}
+    assert policy["matchConditions"] == [OURS]
+    assert policy["failurePolicy"] == "Fail"
+
+
+def test_the_devices_policy_uses_the_words_of_the_code() -> None:
+    policy = one("base", "MutatingAdmissionPolicy", shipped.DEVICES)["spec"]
     whole = "\n".join(texts(policy))
     quoted = set(re.findall(r"'([a-z.]+(?:/[a-z-]+)|gpu-[a-z-]+)'", whole))
     spellings = {*vocabulary.GPU_FRACTION.spellings, *vocabulary.GPU_MEMORY.spellings}
     container_words = set(vocabulary.GPU_FRACTION_CONTAINER.spellings)
-    assert quoted == {vocabulary.GATE, vocabulary.GPU_UUIDS, *spellings, *container_words}
-    (sharing,) = (entry["expression"] for entry in policy["variables"] if entry["name"] == "sharing")
-    assert set(re.findall(r"'([^']+)'", sharing)) == spellings
+    assert quoted == {vocabulary.GPU_UUIDS, *spellings, *container_words}
+    ours, sharing = policy["matchConditions"]
+    assert ours == OURS
+    assert set(re.findall(r"'([^']+)'", sharing["expression"])) == spellings
     assert f"name: '{vocabulary.VISIBLE_DEVICES_ENV}'" in whole
     assert f"metadata.annotations['{vocabulary.GPU_UUIDS}']" in whole
-    assert f"== '{vocabulary.DEFAULT_SCHEDULER_NAME}'" in policy["matchConditions"][0]["expression"]
     assert policy["failurePolicy"] == "Fail"
+
+
+def test_advise_mode_has_no_policies() -> None:
+    assert not [document for document in objects("advise") if "AdmissionPolicy" in document["kind"]]
 
 
 def test_the_protection_policy_names_both_annotations_everywhere() -> None:
@@ -311,12 +328,21 @@ def test_the_protection_policy_names_both_annotations_everywhere() -> None:
 
 @pytest.mark.parametrize("kind", ["MutatingAdmissionPolicy", "ValidatingAdmissionPolicy"])
 def test_bindings_name_their_policy(kind: str) -> None:
-    assert one("base", f"{kind}Binding")["spec"]["policyName"] == one("base", kind)["metadata"]["name"]
+    policies = {document["metadata"]["name"] for document in objects("base") if document["kind"] == kind}
+    assert policies == set(shipped.MUTATING if kind.startswith("Mutating") else [shipped.PROTECTION])
+    for name in policies:
+        assert one("base", f"{kind}Binding", name)["spec"]["policyName"] == name
 
 
-def test_the_provider_overlay_still_gates_what_the_base_gates() -> None:
-    first, second = yaml.safe_load((MANIFESTS / "overlays" / "provider" / "offloaded.yaml").read_text("utf-8"))
-    condition = one("base", "MutatingAdmissionPolicy")["spec"]["matchConditions"][0]
-    assert first["path"] == "/spec/matchConditions/0/expression"
-    assert first["value"].startswith(condition["expression"])
-    assert f"schedulerName: '{vocabulary.DEFAULT_SCHEDULER_NAME}'" in "".join(texts(second))
+def test_the_provider_overlay_widens_whose_pods_are_ours_and_nothing_else() -> None:
+    for name in shipped.MUTATING:
+        plain, widened = (form["spec"] for form in shipped.mutating_policy(name))
+        assert plain == one("base", "MutatingAdmissionPolicy", name)["spec"]
+        ours, *others = widened["matchConditions"]
+        assert ours["expression"].startswith(OURS["expression"])
+        assert "'offloading.liqo.io/origin'" in ours["expression"]
+        assert others == plain["matchConditions"][1:]
+        added = widened["mutations"][: -len(plain["mutations"])]
+        assert widened["mutations"][len(added) :] == plain["mutations"]
+        assert len(added) == (1 if name == shipped.GATE else 0)
+        assert all(f"schedulerName: '{vocabulary.DEFAULT_SCHEDULER_NAME}'" in "".join(texts(one)) for one in added)

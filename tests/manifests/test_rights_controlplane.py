@@ -113,6 +113,7 @@ FORBIDDEN: list[tuple[str, str, Object | None]] = [
     ("GET", f"/apis/coordination.k8s.io/v1/namespaces/{installation.NAMESPACE}/leases", None),
     ("GET", "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/kube-scheduler", None),
     ("DELETE", f"{shipped.COLLECTIONS['MutatingAdmissionPolicy']}/{shipped.GATE}", None),
+    ("DELETE", f"{shipped.COLLECTIONS['MutatingAdmissionPolicy']}/{shipped.DEVICES}", None),
     ("PATCH", f"{shipped.COLLECTIONS['ClusterRole']}/tangram", {}),
 ]
 
