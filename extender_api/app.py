@@ -47,7 +47,8 @@ async def run(settings: Settings) -> None:
 async def _run_offline(settings: Settings, stop: asyncio.Event) -> None:
     """Only the stateless API."""
     plans = PlanHere(inventory_settings(settings), settings.scheduler_name)
-    ops = Listener("ops", ops_app(plans, None), parse_address(settings.ops.address), drain_s=OPS_DRAIN_S)
+    app = ops_app(plans, None, limit_bytes=settings.ops.max_request_mib * MIB)
+    ops = Listener("ops", app, parse_address(settings.ops.address), drain_s=OPS_DRAIN_S)
     ops.open()
     await asyncio.to_thread(warm)
     serving = asyncio.create_task(ops.serve())
@@ -74,6 +75,7 @@ class App:
             client,
             on_result=lambda uid, ok, _: self._service.on_result(uid, ok),
             now_ms=wall_clock_ms,
+            may_write=lambda: self._lease.may_write(),
             lanes=LaneSettings(workers=settings.limits.write_concurrency),
             notices=NoticeSettings(per_second=settings.limits.events_per_second),
         )
@@ -81,7 +83,7 @@ class App:
             new_engine(settings),
             self._actuator,
             unready=self._unready,
-            catch_up=lambda: self._sources.catch_up(),
+            catch_up=self._catch_up,
             forget=self._actuator.stand_down,
         )
         self._sources: Final = Sources(
@@ -90,8 +92,12 @@ class App:
         self._lease: Final = LeaseFollower(
             client, _lease_settings(settings), now_ms=wall_clock_ms, on_change=self._service.set_active
         )
-        self._plans: Final = PlanBeside(inventory_settings(settings), settings.scheduler_name)
-        self._gauges: Final = Gauges(self._service.engine, self._sources)
+        self._plans: Final = PlanBeside(
+            inventory_settings(settings), settings.scheduler_name, limit_s=settings.ops.plan_s
+        )
+        followed = [self._lease.reflector] if self._lease.settings.follow else []
+        reflectors = [*self._sources.reflectors.values(), *followed]
+        self._gauges: Final = Gauges(self._service.engine, reflectors, self._actuator)
 
     async def run(self, stop: asyncio.Event) -> None:
         """Serves until `stop`, then ends when everything accepted is done. Raises ListenError."""
@@ -131,14 +137,13 @@ class App:
 
     def _listeners(self) -> tuple[Listener, Listener]:
         settings = self._settings
-        limit_bytes = settings.extender.max_request_mib * MIB
         extender = Listener(
             "extender",
-            extender_app(self._service, limit_bytes=limit_bytes),
+            extender_app(self._service, limit_bytes=settings.extender.max_request_mib * MIB),
             parse_address(settings.extender.address),
             drain_s=settings.extender.drain_s,
         )
-        app = ops_app(self._plans, self._service, limit_bytes=limit_bytes)
+        app = ops_app(self._plans, self._service, limit_bytes=settings.ops.max_request_mib * MIB)
         return extender, Listener("ops", app, parse_address(settings.ops.address), drain_s=OPS_DRAIN_S)
 
     # -- readiness ---------------------------------------------------------------------------------------------
@@ -148,7 +153,15 @@ class App:
             return "kernels are being compiled"
         if not self._sources.synced.is_set():
             return "caches are not in sync yet"
+        stale = self._sources.stale(self._settings.cluster.stale_after_s)
+        if stale is not None:
+            return f"nothing was heard from the API server for too long: kind {stale}"
         return None
+
+    async def _catch_up(self) -> None:
+        """For the one that takes over: what the former one has sent has taken effect or never will, and is known."""
+        await self._lease.settle()
+        await self._sources.catch_up()
 
     async def _get_ready(self) -> None:
         """Compiles the kernels beside the loop, and takes what the first lists left out of the garbage collector."""
@@ -175,7 +188,11 @@ class App:
     async def _follow_gauges(self) -> None:
         while True:
             await asyncio.sleep(GAUGES_EVERY_S)
-            self._gauges.update()
+            try:
+                self._gauges.update()
+            except Exception:
+                # numbers for people must not end the process that answers webhooks
+                log.exception("metrics could not be brought up to date")
 
 
 def _client_settings(settings: Settings) -> ClientSettings:

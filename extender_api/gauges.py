@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from typing import Final
+from collections.abc import Iterable
+from typing import Any, Final
 
 import numpy as np
+import prometheus_client
 
 from extender_api import metrics
-from extender_api.cluster.sources import Sources
+from extender_api.cluster.kube_actuator import KubeActuator
+from extender_api.cluster.reflector import Reflector
 from scheduler.engine import Engine
 from scheduler.record import Stage
 from topology.virtual import NodeKind
@@ -18,17 +21,18 @@ from topology.virtual import NodeKind
 class Gauges:
     """Brings the metrics that follow the state up to date."""
 
-    def __init__(self, engine: Engine, sources: Sources) -> None:
+    def __init__(self, engine: Engine, reflectors: Iterable[Reflector[Any]], actuator: KubeActuator) -> None:
         self._engine: Final = engine
-        self._sources: Final = sources
-        self._relists: Counter[str] = Counter()
-        self._events: Counter[str] = Counter()
+        self._reflectors: Final = tuple(reflectors)
+        self._actuator: Final = actuator
+        self._counted: Counter[tuple[object, ...]] = Counter()
 
     def update(self) -> None:
         """Sets all of them."""
         self._nodes()
         self._devices()
         self._watches()
+        self._writes()
         records = self._engine.roster.records.values()
         metrics.pods_bound.set(sum(record.stage is Stage.BOUND for record in records))
         metrics.ledger_differences.set(len(self._engine.adoption.differences))
@@ -61,9 +65,24 @@ class Gauges:
 
     def _watches(self) -> None:
         now_s = time.monotonic()
-        for kind, reflector in self._sources.reflectors.items():
-            stats = reflector.stats
+        for reflector in self._reflectors:
+            stats, kind = reflector.stats, reflector.kind
             metrics.watch_lag_seconds.labels(kind).set(stats.lag_s(now_s))
-            metrics.watch_relists.labels(kind).inc(stats.relists - self._relists[kind])
-            metrics.watch_events.labels(kind).inc(stats.events - self._events[kind])
-            self._relists[kind], self._events[kind] = stats.relists, stats.events
+            self._count(metrics.watch_relists, stats.relists, kind)
+            self._count(metrics.watch_events, stats.events, kind)
+            self._count(metrics.watch_failures, stats.failures, kind)
+            self._count(metrics.watch_trouble, stats.unreadable, kind, "unreadable")
+            self._count(metrics.watch_trouble, stats.not_taken, kind, "not_taken")
+
+    def _writes(self) -> None:
+        notices = self._actuator.notices
+        metrics.orders_waiting.set(len(self._actuator.lanes))
+        metrics.notices_waiting.set(len(notices))
+        self._count(metrics.notices_lost, notices.dropped, "dropped")
+        self._count(metrics.notices_lost, notices.failed, "failed")
+
+    def _count(self, counter: prometheus_client.Counter, total: int, *labels: str) -> None:
+        """Brings a counter to a total that is kept elsewhere."""
+        key = (counter, *labels)
+        counter.labels(*labels).inc(total - self._counted[key])
+        self._counted[key] = total

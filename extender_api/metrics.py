@@ -69,6 +69,15 @@ api_calls: Final = _counter(
 watch_lag_seconds: Final = _gauge("watch_lag_seconds", "Time since a watch last heard anything.", "kind")
 watch_relists: Final = _counter("watch_relists_total", "Lists made anew after a watch was lost.", "kind")
 watch_events: Final = _counter("watch_events_total", "Events that watches have brought.", "kind")
+watch_failures: Final = _counter("watch_failures_total", "Lists and watches that failed and were tried again.", "kind")
+watch_trouble: Final = _counter(
+    "watch_trouble_total", "Objects that could not be read, and changes that were not taken.", "kind", "what"
+)
+orders_waiting: Final = _gauge("orders_waiting", "Pods with a release or nomination that is not written yet.")
+notices_waiting: Final = _gauge("notices_waiting", "Messages and events that are not written yet.")
+notices_lost: Final = _counter(
+    "notices_lost_total", "Messages and events never written: dropped for want of room, or failed.", "how"
+)
 
 # -- the process -----------------------------------------------------------------------------------------------
 kernel_compile_seconds: Final = _gauge("kernel_compile_seconds", "Time that compiling or loading the kernels took.")

@@ -10,9 +10,9 @@ from typing import Any, Final
 from fastapi import APIRouter, FastAPI, HTTPException, Request, Response
 from fastapi.responses import JSONResponse, PlainTextResponse, StreamingResponse
 
-from extender_api import __version__, metrics, views
+from extender_api import __version__, metrics, text, views
 from extender_api.errors import MalformedRequest
-from extender_api.plan_service import PlanningEnded, PlanService
+from extender_api.plan_service import NoPlan, PlanService
 from extender_api.service import Service, wall_clock_ms
 from extender_api.wire_route import DEFAULT_LIMIT_BYTES, read_body
 
@@ -64,8 +64,8 @@ def _planning(plans: PlanService, limit_bytes: int) -> APIRouter:
             status, content = await plans.answer(body or b"")
         except MalformedRequest as err:
             return JSONResponse({"warnings": [f"the document has {err}"]}, status_code=400)
-        except PlanningEnded as err:
-            return JSONResponse({"warnings": [str(err)]}, status_code=503)
+        except NoPlan as err:
+            return JSONResponse({"warnings": [str(err)]}, status_code=err.status)
         return Response(content, status_code=status, media_type="application/json")
 
     return router
@@ -87,16 +87,20 @@ def _cluster(service: Service | None) -> APIRouter:
 
     @router.get("/nodes")
     async def nodes() -> Response:
-        """Nodes with their devices and who holds what, by name."""
+        """Nodes with their devices and who holds what, by name. Those of a standby (`active` false) lack its plans."""
         return StreamingResponse(_node_list(live()), media_type="application/json")
 
     @router.get("/workloads/{namespace}/{name}")
     async def workload(namespace: str, name: str) -> Response:
         """One pod: where it is on its way, where it goes, or why it waits."""
-        found = views.workload(live().engine, namespace, name, wall_clock_ms())
+        known = live()
+        unready = known.unready()
+        if unready is not None:  # what is known is not the whole, and looking for a reason would compile the kernels
+            raise HTTPException(503, text.not_ready(unready))
+        found = views.workload(known.engine, namespace, name, wall_clock_ms())
         if found is None:
             raise HTTPException(404, f"no pod {namespace}/{name} of ours is known")
-        return JSONResponse({**found, "active": live().active})
+        return JSONResponse({**found, "active": known.active})
 
     return router
 
@@ -107,7 +111,9 @@ async def _node_list(service: Service) -> AsyncIterator[bytes]:
     names = sorted(engine.cluster.state.slot_of)
     for start in range(0, len(names), NODES_AT_ONCE):
         found = [views.node(engine, name) for name in names[start : start + NODES_AT_ONCE]]
-        piece = ",".join(json.dumps(document) for document in found if document is not None)
+        piece = ",".join(
+            json.dumps({**document, "active": service.active}) for document in found if document is not None
+        )
         if piece:
             yield f"{before}{piece}".encode()
             before = ","

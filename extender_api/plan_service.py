@@ -23,15 +23,38 @@ NICENESS: Final = 10
 """The process beside a running scheduler gives way to it."""
 
 
-class PlanningEnded(RuntimeError):
+WAITING: Final = 4
+"""So many documents wait for the one that is being planned; their bodies are kept meanwhile."""
+LIMIT_S: Final = 60.0
+
+
+class NoPlan(RuntimeError):
+    """There is no answer to a document, for no fault of its own. `status` is the HTTP status that says so."""
+
+    status = 503
+
+
+class PlanningEnded(NoPlan):
     """The process that was planning has ended, e.g. for want of memory."""
+
+
+class PlanningBusy(NoPlan):
+    """Too many documents wait already."""
+
+    status = 429
+
+
+class PlanningTooLong(NoPlan):
+    """Planning took longer than it may."""
+
+    status = 504
 
 
 class PlanService(Protocol):
     """Answers plan documents."""
 
     async def answer(self, body: bytes) -> tuple[int, bytes]:
-        """HTTP status and body of the answer to the body of a request. Raises PlanningEnded."""
+        """HTTP status and body of the answer to the body of a request. Raises NoPlan."""
         ...
 
     def close(self) -> None:
@@ -55,19 +78,43 @@ class PlanHere:
 
 
 class PlanBeside:
-    """Plans in a process of its own, one document after another. It starts with the first and stays."""
+    """Plans in a process of its own, one document after another. It starts with the first and stays.
 
-    def __init__(self, inventory: InventorySettings, scheduler_name: str) -> None:
+    A document gets `limit_s` from its turn on; then the process is ended, and the next document starts another.
+    """
+
+    def __init__(self, inventory: InventorySettings, scheduler_name: str, *, limit_s: float = LIMIT_S) -> None:
         self._inventory = inventory
         self._scheduler_name = scheduler_name
+        self._limit_s = limit_s
         self._pool: ProcessPoolExecutor | None = None
+        self._turn = asyncio.Lock()
+        self._asked = 0
 
     async def answer(self, body: bytes) -> tuple[int, bytes]:
         """See `PlanService`."""
+        if self._asked > WAITING:
+            raise PlanningBusy(f"{self._asked} documents wait to be planned already: try again later")
+        self._asked += 1
+        try:
+            async with self._turn:
+                return await self._plan(body)
+        finally:
+            self._asked -= 1
+
+    async def _plan(self, body: bytes) -> tuple[int, bytes]:
         pool = self._pool = self._pool or _new_pool()
         loop = asyncio.get_running_loop()
         try:
-            return await loop.run_in_executor(pool, _answer, body, self._inventory, self._scheduler_name)
+            async with asyncio.timeout(self._limit_s):
+                return await loop.run_in_executor(pool, _answer, body, self._inventory, self._scheduler_name)
+        except TimeoutError:
+            self.close()
+            log.warning("planning a document was given up after %g s", self._limit_s)
+            raise PlanningTooLong(f"planning took longer than {self._limit_s:g} s and was given up") from None
+        except asyncio.CancelledError:
+            self.close()  # nobody waits for the answer, and the next document must not wait for its end
+            raise
         except BrokenProcessPool as err:
             if self._pool is pool:
                 self._pool = None

@@ -109,6 +109,21 @@ class Ops(Section):
     """The listener for people and probes: API, pages, metrics, health."""
 
     address: AddressText = Field("127.0.0.1:8889", description="Where the ops API, metrics and health are.")
+    max_request_mib: int = Field(
+        32, ge=1, le=4096, description="Larger documents to plan are refused. 10,000 pods are about 20 MiB."
+    )
+    plan_s: Seconds = Field(60.0, description="Planning a document that takes longer is given up.")
+
+
+class Cluster(Section):
+    """What is known of the cluster, and how old it may be."""
+
+    stale_after_s: Seconds = Field(
+        240.0,
+        ge=120,
+        description="When nothing was heard of pods or of nodes for so long, Tangram is not ready until it hears of them "
+        "again. The API server is heard every minute or so, even when nothing changes.",
+    )
 
 
 class Devices(Section):
@@ -234,6 +249,7 @@ class Settings(Section):
     offline: bool = Field(False, description="No cluster: only the stateless API is served.")
     extender: Extender = Extender()
     ops: Ops = Ops()
+    cluster: Cluster = Cluster()
     devices: Devices = Devices()
     topology: Topology = Topology()
     placement: PlacementSettings = PlacementSettings()

@@ -1,8 +1,8 @@
 """Takes Tangram out of a cluster in an order in which no pod is left behind.
 
 A gate stays on its pod when the one who removes gates is gone, and `spec.schedulerName` cannot be changed. So the
-policies that change new pods go first, then the gates of waiting pods; pods that run are never touched. Every step may be
-repeated, and rights are checked before the first one.
+policies that change new pods go first, then the gates of waiting pods; pods that run are never touched. Every step
+may be repeated, and rights are checked before the first one.
 """
 
 from __future__ import annotations
@@ -63,8 +63,8 @@ class UninstallReport:
 
     @property
     def complete(self) -> bool:
-        """No pod is left with our gate."""
-        return not self.stuck
+        """No pod is left with our gate, as the last look found."""
+        return not self.stuck and not self.plan.gated
 
 
 def plan_uninstall(pods: Iterable[PodFacts], scheduler_name: str) -> UninstallPlan:
@@ -162,6 +162,8 @@ async def _remove_gates(client: ClusterClient, plan: UninstallPlan, scheduler_na
     say(f"gates removed from {ungated} pods")
     for key, why in stuck:
         say(f"  {key} keeps its gate: {why}")
+    if plan.gated:
+        say(f"{len(plan.gated)} pods still have the gate{_listed(pod.key for pod in plan.gated)}")
     return UninstallReport(plan, ungated, stuck)
 
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from scheduler import placement
 from scheduler.allocation import Allocation, DeviceShare
-from scheduler.constraints import Constraints
+from scheduler.constraints import Constraints, refusal
 from scheduler.eligibility import Eligibility
 from scheduler.growth import Growth
 from scheduler.ledger import Entry, Ledger
@@ -184,11 +184,10 @@ class Cluster:
 
     def opens(self, request: Request, constraints: Constraints, slots: Collection[int]) -> bool:
         """Whether the request fits on one of the slots, by room and by rules about the node alone."""
-        if not slots:
-            return False
-        mask = self.eligibility.mask(constraints)
         return any(
-            slot < len(mask) and mask[slot] and placement.place_on(self.state, request, slot) is not None
+            (inventory := self.state.inventories[slot]) is not None
+            and refusal(constraints, inventory.facts) is None
+            and placement.place_on(self.state, request, slot) is not None
             for slot in slots
         )
 

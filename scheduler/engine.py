@@ -174,6 +174,8 @@ class Engine:
             self._planned(record, allocation.node, now_ms)
         for record in result.failed:
             self._back_off(record, self.settings.longest_backoff_ms, now_ms)
+        if result.again_ms is not None:
+            self.roster.alarm(result.again_ms)
         self._take_back_nominations()
         self.telling.round(now_ms)
         instructions, self.roster.outbox = self.roster.outbox, []

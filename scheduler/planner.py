@@ -18,20 +18,26 @@ from scheduler.record import PodRecord
 
 logger = logging.getLogger(__name__)
 
-VAIN_SEARCHES: Final = 128
+VAIN_SEARCHES: Final = 32
 """A round ends after so many searches that found nothing, so that webhooks are answered in between."""
+
+ODD_LONGEST_MS: Final = 1000
+"""A pod that is like no other needs searches of its own. After a few in vain it is searched for ever more rarely, at
+least this often, so that many such pods do not use up every round."""
 
 
 @dataclass(slots=True)
 class Round:
     """What a round did. `placed` is booked; `more` says that it stopped at a limit and something is left to try.
 
-    `failed` are pods over which the search itself broke; they must not stop the others.
+    `failed` are pods over which the search itself broke; they must not stop the others. At `again_ms` a pod that is
+    like no other may be searched for again.
     """
 
     placed: list[tuple[PodRecord, Allocation]] = field(default_factory=list)
     failed: list[PodRecord] = field(default_factory=list)
     more: bool = False
+    again_ms: int | None = None
 
 
 def in_order(waiting: Iterable[PodRecord]) -> list[PodRecord]:
@@ -63,6 +69,8 @@ def run(cluster: Cluster, line: Line, *, now_ms: int, hold_ms: Callable[[int], i
         vain += 1
         if form(cluster, record, now_ms) is None:
             record.tried_epoch = _epoch(cluster, record)
+            record.vain += 1
+            record.search_again_ms = result.again_ms = now_ms + odd_wait_ms(record.vain)
         else:
             group.hopeless_at = cluster.growth.now
     return result
@@ -101,8 +109,17 @@ def _worth_a_try(cluster: Cluster, line: Line, now_ms: int) -> Iterator[tuple[Po
         record = group.pods[place]
         if record.not_before_ms > now_ms:
             continue
-        if form(cluster, record, now_ms) is not None or record.tried_epoch != _epoch(cluster, record):
+        if form(cluster, record, now_ms) is not None or _odd_one_is_due(cluster, record, now_ms):
             yield record, group
+
+
+def odd_wait_ms(vain: int) -> int:
+    """The wait after so many vain searches: none after the first."""
+    return 0 if vain < 2 else min(25 << min(vain, 10), ODD_LONGEST_MS)
+
+
+def _odd_one_is_due(cluster: Cluster, record: PodRecord, now_ms: int) -> bool:
+    return record.tried_epoch != _epoch(cluster, record) and record.search_again_ms <= now_ms
 
 
 def _still_hopeless(cluster: Cluster, group: Alike) -> bool:

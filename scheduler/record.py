@@ -67,6 +67,9 @@ class PodRecord:
     offered: OfferedFact | None = None
     offered_times: int = 0
     tried_epoch: int = -1
+    vain: int = 0
+    """Searches in vain for a pod that is like no other; see `planner`."""
+    search_again_ms: int = 0
     not_before_ms: int = 0
     bind_not_before_ms: int = 0
     unsure_until_ms: int = 0

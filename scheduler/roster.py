@@ -96,6 +96,7 @@ class Roster:
         record = self.waiting.pop(uid, None)
         if record is not None:
             self.line.remove(record)
+            record.vain = record.search_again_ms = 0
 
     def alarm(self, at_ms: int) -> None:
         """A round is due at this time: a waiting pod may be worth another try."""

@@ -47,7 +47,7 @@ def lines(answer: dict[str, Any]) -> list[str]:
     if answer["difference"]:
         out.append(f"  note     {answer['difference']}")
     if not answer["active"]:
-        out.append("  note     answered by the standby replica, which knows no plans")
+        out.append(f"  note     {ops_client.STANDBY}")
     return out + [_step(step) for step in answer["story"]]
 
 

@@ -24,6 +24,8 @@ def run(arguments: argparse.Namespace) -> int:
     if status != 200:
         print(f"tangram nodes: {ops_client.refusal(status, answer)}", file=sys.stderr)
         return 1
+    if ops_client.is_standby(answer):
+        print(f"tangram nodes: {ops_client.STANDBY}", file=sys.stderr)
     missing = sorted(set(arguments.node) - {node["name"] for node in answer})
     chosen = [node for node in answer if not arguments.node or node["name"] in arguments.node]
     if arguments.devices:

@@ -125,9 +125,7 @@ class ClusterClient:
 
     # -- calls -------------------------------------------------------------------------------------------------
 
-    async def get(
-        self, path: str, query: Mapping[str, str] | None = None, *, timeout_s: float | None = None
-    ) -> Answer:
+    async def get(self, path: str, query: Mapping[str, str] | None = None, *, timeout_s: float | None = None) -> Answer:
         """GET one object, or anything else the API server has at this path."""
         return await self.call("GET", path, query=query, timeout_s=timeout_s)
 

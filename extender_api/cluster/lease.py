@@ -93,11 +93,9 @@ class LeaseFollower:
     async def settle(self) -> None:
         """For a replica whose turn it is: returns when nothing that the former one has sent can take effect any more.
 
-        Holder and reader share a clock, so the time at which the Lease was acquired tells; where it does not stand in
-        the Lease, the time since which we act.
+        Counted from when the Lease was seen to change hands, and at the start from when it was acquired.
         """
-        acquired_ms = (self._lease.acquired_ms if self._lease else 0) or self._since_ms
-        await asyncio.sleep(min(acquired_ms / 1000 + SETTLE_S - self._now_ms() / 1000, SETTLE_S))
+        await asyncio.sleep(min((self._since_ms - self._now_ms()) / 1000 + SETTLE_S, SETTLE_S))
 
     async def run(self) -> None:
         """Follows until cancelled; then nobody is told any more."""
@@ -134,6 +132,7 @@ class LeaseFollower:
         if active == self.active:
             return
         self.active = active
-        self._since_ms = self._now_ms()
+        acquired_ms = 0 if self.synced.is_set() or self._lease is None else self._lease.acquired_ms
+        self._since_ms = acquired_ms or self._now_ms()
         logger.info("%s; the lease is held by %r", "active" if active else "standing by", self.holder)
         self._on_change(active)

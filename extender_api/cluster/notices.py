@@ -21,15 +21,22 @@ from scheduler.reason import Code
 logger = logging.getLogger(__name__)
 
 Notice = Tell | Warn
+Key = tuple[str, str]
+"""The pod's uid, and the problem of a warning; reasons have none."""
 
 
 @dataclass(frozen=True, slots=True)
 class NoticeSettings:
-    """`per_second` notices on average, `burst` at once, `waiting` in the queue. `instance` names us in events."""
+    """`per_second` notices on average, `burst` at once. The queue has room for those of `waiting` pods.
+
+    A notice is tried `attempts` times, with waits that double from `backoff_first_s` on. `instance` names us in events.
+    """
 
     per_second: float = 10.0
     burst: int = 100
     waiting: int = 10_000
+    attempts: int = 7
+    backoff_first_s: float = 1.0
     instance: str = field(default_factory=socket.gethostname)
 
 
@@ -57,8 +64,8 @@ class TokenBucket:
 class Notices:
     """A queue of notices and the one who works it off. Of the reasons for one pod only the newest is told.
 
-    `dropped` counts notices for which the queue had no room, `failed` those that could not be written; both are lost,
-    since a notice is worth no second try.
+    What cannot be written for a passing cause waits beside the queue for its next try. `dropped` counts notices for
+    which the queue had no room, `failed` those that were given up; both are lost.
     """
 
     def __init__(
@@ -69,28 +76,50 @@ class Notices:
         self._client = client
         self._now_ms = now_ms
         self._settings: Final = settings or NoticeSettings()
-        self._waiting: dict[tuple[str, str], Notice] = {}
+        self._waiting: dict[str, dict[Key, Notice]] = {}  # by uid
+        self._resting: dict[Key, asyncio.TimerHandle] = {}
+        self._failures: dict[Key, int] = {}
+        self._under_way: Key | None = None
         self._some = asyncio.Event()
 
     def __len__(self) -> int:
-        return len(self._waiting)
+        return sum(map(len, self._waiting.values())) + len(self._resting)
 
     def submit(self, notice: Notice) -> None:
         """Takes a notice; one that waits for the same pod is replaced in its place."""
-        key = _key(notice)
-        if key not in self._waiting and len(self._waiting) >= self._settings.waiting:
-            del self._waiting[next(iter(self._waiting))]
-            self.dropped += 1
-        self._waiting[key] = notice
+        self._forget(_key(notice))
+        self._put(notice)
+
+    def _put(self, notice: Notice) -> None:
+        if notice.uid not in self._waiting and len(self._waiting) >= self._settings.waiting:
+            self.dropped += len(self._waiting.pop(next(iter(self._waiting))))
+        self._waiting.setdefault(notice.uid, {})[_key(notice)] = notice
         self._some.set()
 
     def withdraw(self, uid: str) -> None:
         """Forgets the reason that waits to be told for a pod, as when it waits no longer."""
-        self._waiting.pop((uid, ""), None)
+        key = (uid, "")
+        self._forget(key)
+        if self._waiting.get(uid, {}).pop(key, None) is not None and not self._waiting[uid]:
+            del self._waiting[uid]
+
+    def _forget(self, key: Key) -> None:
+        """No more tries for what was told under this key until now."""
+        self._failures.pop(key, None)
+        if key == self._under_way:
+            self._under_way = None
+        resting = self._resting.pop(key, None)
+        if resting is not None:
+            resting.cancel()
 
     def clear(self) -> None:
         """Forgets all that waits."""
+        for resting in self._resting.values():
+            resting.cancel()
+        self._resting.clear()
+        self._failures.clear()
         self._waiting.clear()
+        self._under_way = None
 
     async def run(self) -> None:
         """Works until cancelled."""
@@ -102,14 +131,46 @@ class Notices:
             if not self._waiting:  # all withdrawn or done
                 self._some.clear()
                 continue
-            notice = self._waiting.pop(next(iter(self._waiting)))
-            try:
-                await (self._tell(notice) if isinstance(notice, Tell) else self._warn(notice))
-            except Unreachable as err:
-                self._note_failure(notice, str(err))
-            except Exception:
-                self.failed += 1
-                logger.exception("notice for %s/%s", notice.namespace, notice.name)
+            await self._write(self._next())
+
+    def _next(self) -> Notice:
+        uid, notices = next(iter(self._waiting.items()))
+        notice = notices.pop(next(iter(notices)))
+        if not notices:
+            del self._waiting[uid]
+        return notice
+
+    async def _write(self, notice: Notice) -> None:
+        key = self._under_way = _key(notice)
+        try:
+            await (self._tell(notice) if isinstance(notice, Tell) else self._warn(notice))
+        except Unreachable as err:
+            self._not_written(notice, str(err), passing=True)
+        except _NotWritten as err:
+            self._not_written(notice, str(err), passing=err.passing)
+        except Exception:
+            self.failed += 1
+            self._failures.pop(key, None)
+            logger.exception("notice for %s/%s", notice.namespace, notice.name)
+        else:
+            self._failures.pop(key, None)
+        self._under_way = None
+
+    def _not_written(self, notice: Notice, why: str, *, passing: bool) -> None:
+        key = _key(notice)
+        if self._under_way != key:
+            return  # replaced or withdrawn meanwhile
+        failures = self._failures.pop(key, 0) + 1
+        if passing and failures < self._settings.attempts:
+            self._failures[key] = failures
+            pause_s = self._settings.backoff_first_s * 2.0 ** (failures - 1)
+            self._resting[key] = asyncio.get_running_loop().call_later(pause_s, self._rested, notice)
+            return
+        self._note_failure(notice, why)
+
+    def _rested(self, notice: Notice) -> None:
+        del self._resting[_key(notice)]
+        self._put(notice)
 
     async def _tell(self, tell: Tell) -> None:
         words = text.sentence(tell.reason)
@@ -135,7 +196,7 @@ class Notices:
         )
         answer = await self._client.create(paths.events(notice.namespace), body)
         if not answer.ok:
-            self._note_failure(notice, f"{answer.status}: {answer.message}")
+            raise _NotWritten(answer)
 
     async def _write_message(self, tell: Tell, words: str) -> bool:
         """The message of PodScheduled, while its reason is SchedulingGated; False when the pod waits no longer."""
@@ -148,9 +209,14 @@ class Notices:
             if pod.message_index is None:
                 return True
             answer = await self._patch_message(tell, words, pod.message_index)
+        if answer.status in (404, 422):
+            return False
         if not answer.ok:
-            self._note_failure(tell, f"{answer.status}: {answer.message}")
-        return answer.status not in (404, 422)
+            refused = _NotWritten(answer)
+            if refused.passing:
+                raise refused
+            self._note_failure(tell, str(refused))  # the event must do
+        return True
 
     async def _patch_message(self, tell: Tell, words: str, index: int) -> Answer:
         path = paths.pod(tell.namespace, tell.name, "status")
@@ -159,6 +225,14 @@ class Notices:
     def _note_failure(self, notice: Notice, why: str) -> None:
         self.failed += 1
         logger.info("not told to %s/%s: %s", notice.namespace, notice.name, why)
+
+
+class _NotWritten(Exception):
+    """The API server refused. `passing` says that it may not refuse another time."""
+
+    def __init__(self, answer: Answer) -> None:
+        super().__init__(f"{answer.status}: {answer.message}")
+        self.passing = answer.status >= 500 or answer.status in (408, 409, 429)
 
 
 def message_patch(uid: str, index: int, message: str) -> list[dict[str, Any]]:
@@ -172,5 +246,5 @@ def message_patch(uid: str, index: int, message: str) -> list[dict[str, Any]]:
     ]
 
 
-def _key(notice: Notice) -> tuple[str, str]:
+def _key(notice: Notice) -> Key:
     return (notice.uid, notice.problem if isinstance(notice, Warn) else "")

@@ -31,13 +31,15 @@ OnChange = Callable[[Facts | None, Facts | None], None]
 class ReflectorSettings:
     """`watch_s` is the range from which the server-side length of each watch is drawn.
 
-    A watch on which nothing is heard for `idle_s` is opened again where it stopped. Waits after failures double from
-    `backoff_first_s` to `backoff_max_s`. After `yield_every` deliveries others get their turn.
+    A watch on which nothing is heard for `idle_s` is opened again where it stopped; a kind of which nothing was heard
+    for `list_after_s` is listed. Waits after failures double from `backoff_first_s` to `backoff_max_s`. After
+    `yield_every` deliveries others get their turn.
     """
 
     page_size: int = 500
     watch_s: tuple[int, int] = (240, 420)
     idle_s: float = 90.0
+    list_after_s: float = 150.0
     backoff_first_s: float = 0.25
     backoff_max_s: float = 30.0
     yield_every: int = 32
@@ -130,6 +132,7 @@ class Reflector(Generic[Facts]):
                 # Quiet kinds are silent for long; a dead connection shows when the next watch is opened.
                 logger.debug("watch of %s: %s", self.kind, err)
                 self._failed_in_a_row = 0
+                self._must_list |= self.stats.lag_s(time.monotonic()) > self._settings.list_after_s
             except (Expired, DecodeError) as err:
                 self._must_list = True
                 await self._pause(err)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -42,6 +43,14 @@ class Sources:
     def reflectors(self) -> Mapping[str, Reflector[Any]]:
         """All of them by kind, for metrics and health."""
         return {reflector.kind: reflector for reflector in (self.nodes, self.namespaces, self.pods)}
+
+    def stale(self, limit_s: float) -> str | None:
+        """The kind, of those that say what is free, of which nothing was heard for longer than `limit_s`, or None."""
+        now_s = time.monotonic()
+        for reflector in (self.pods, self.nodes):
+            if reflector.stats.lag_s(now_s) > limit_s:
+                return reflector.kind
+        return None
 
     def relist(self) -> None:
         """Reads everything again; the receivers get the differences."""

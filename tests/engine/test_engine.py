@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from scheduler.instruction import BindOrder, BindRefusal, Nominate, Release, Tell, Warn
-from scheduler.pod import PodAffinityTerm, PodFacts, Requirement, Toleration
+from scheduler.pod import HostPort, PodAffinityTerm, PodFacts, Requirement, Toleration
 from scheduler.policy import PlacementPolicy
 from scheduler.reason import Code
 from scheduler.record import Stage
@@ -543,6 +543,27 @@ def test_the_same_facts_twice_are_no_change(world: World) -> None:
     growth = world.engine.cluster.growth
     assert not world.engine.cluster.set_node(fake)
     assert world.engine.cluster.growth == growth
+
+
+def test_many_odd_pods_do_not_keep_others_from_their_turn(world: World) -> None:
+    """Pods with host ports are like no other; each needs a search of its own whenever something grows."""
+    world.add_nodes(node("n1"))
+    port = (HostPort("TCP", "", 80),)
+    taken = pod("taken", node_name="n1", scheduler="other")
+    world.create(replace(taken, containers=(replace(taken.containers[0], host_ports=port),)))
+    for i in range(100):
+        odd = pod(f"odd{i}", created_ms=i)
+        world.create(replace(odd, containers=(replace(odd.containers[0], host_ports=port),)))
+    world.create(pod("plain", created_ms=1000))
+    for _ in range(10):
+        world.create(pod("flutters", node_name="n1", scheduler="other"))
+        world.delete("uid-flutters")
+        world.engine.plan(world.now_ms)
+        world.now_ms += 10
+    assert "uid-plain" in world.engine.cluster.ledger.entries
+    world.delete("uid-taken")
+    world.now_ms += 1000
+    assert world.plan()
 
 
 def test_spread_policy() -> None:

@@ -234,10 +234,10 @@ class EngineMachine(RuleBasedStateMachine):
     @rule(hangs=st.booleans())
     def kube_scheduler_works(self, hangs: bool) -> None:
         """Filter with every node, then bind, for all pods it has."""
+        now_ms = self.world.now_ms
         for uid, facts in sorted(self.world.pods.items()):
             if facts.node_name is not None or facts.gates or facts.deleted_ms or facts.scheduler_name != "tangram":
                 continue
-            now_ms = self.world.now_ms
             verdict = self._both(lambda e, f=facts: e.filter(f, sorted(NODES), now_ms, f.nominated_node))  # type: ignore[misc]
             if not verdict.nodes:  # type: ignore[attr-defined]
                 continue

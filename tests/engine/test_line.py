@@ -44,6 +44,7 @@ def test_the_same_places_as_one_search_after_another(
         if end is not None:
             world.delete(f"uid-p{end:02}")
             naive.delete(f"uid-p{end:02}")
+        world.now_ms = naive.now_ms = world.now_ms + 1000  # pods like no other have to wait between searches
         world.plan()
         for record in naive.engine.roster.waiting.values():
             record.tried_epoch = -1
@@ -146,7 +147,7 @@ def test_a_round_ends_in_time_and_the_next_goes_on_where_it_stopped(world: World
     while more:
         _, more = world.engine.plan(world.now_ms)
         rounds += 1
-    assert 2 < rounds < 20
+    assert 2 < rounds < 40
     assert "uid-fits" in world.engine.cluster.ledger.entries
 
 

@@ -1,4 +1,4 @@
-"""The policies that change pods, on a real API server: the gate once, the variable in one place, and nobody else's pods."""
+"""Gate and devices policy on a real API server: the gate once, the variable in one place, and nobody else's pods."""
 
 from __future__ import annotations
 
@@ -110,18 +110,32 @@ def test_the_provider_overlay_takes_offloaded_pods_in(kube: Kube, binaries: Bina
         pod = eventually(lambda: taken_in(kube, offloaded), "offloaded pods are taken in")
         assert pod is not None
         assert gates(pod) == [vocabulary.GATE]
-        assert env(pod) == [FROM_ANNOTATION]
+        whole = create(kube, "whole", None, offloaded, schedulerName="", containers=[container("main", ALL)])
+        assert (whole["spec"]["schedulerName"], gates(whole), env(whole)) == ("tangram", [vocabulary.GATE], [ALL])
         own = create(kube, "own", {"gpu-fraction": "0.5"})
         assert (gates(own), env(own)) == ([vocabulary.GATE], [FROM_ANNOTATION])
         foreign = create(kube, "foreign", schedulerName="default-scheduler")
         assert (foreign["spec"]["schedulerName"], gates(foreign)) == ("default-scheduler", [])
     finally:
         installation.install(plane, installation.rendered(binaries))
-        eventually(lambda: taken_in(kube, offloaded) is None, "the base's own policy is back")
+        eventually(lambda: left_alone(kube, offloaded), "the base's own policies are back")
+
+
+def left_alone(kube: Kube, labels: Object) -> bool:
+    """Whether an offloaded pod would keep its scheduler and its environment."""
+    created = offload(kube, labels)
+    return created["spec"]["schedulerName"] == "default-scheduler" and env(created) == []
 
 
 def taken_in(kube: Kube, labels: Object) -> Object | None:
-    """An offloaded pod as it would be created now, or None where it would keep its scheduler."""
+    """An offloaded pod as it would be created now, or None where it would keep its scheduler or its environment."""
+    created = offload(kube, labels)
+    changed = created["spec"]["schedulerName"] == "tangram", env(created) == [FROM_ANNOTATION]
+    return created if all(changed) else None
+
+
+def offload(kube: Kube, labels: Object) -> Object:
+    """What would become now of an offloaded pod that asks for a share."""
     pod = {
         "apiVersion": "v1",
         "kind": "Pod",
@@ -129,4 +143,4 @@ def taken_in(kube: Kube, labels: Object) -> Object | None:
         "spec": {"containers": [container()]},
     }
     created: Object = kube.request("POST", f"/api/v1/namespaces/{NAMESPACE}/pods", pod, {"dryRun": "All"})
-    return created if created["spec"]["schedulerName"] == "tangram" else None
+    return created

@@ -260,7 +260,7 @@ def test_tangram_may_do_just_this() -> None:
     }
     reads = {("list", "", kind) for kind in ("nodes", "namespaces", "pods")}
     reads |= {("watch", "", kind) for kind in ("nodes", "namespaces", "pods")}
-    reads |= {(verb, "coordination.k8s.io", "leases") for verb in ("get", "list", "watch")}
+    reads |= {(verb, "coordination.k8s.io", "leases") for verb in ("list", "watch")}
     writes = {
         ("patch", "", "pods"),
         ("patch", "", "pods/status"),

@@ -303,8 +303,8 @@ async def test_pods_of_others_get_a_plain_binding(stage: Stage) -> None:
     [
         (BindOutcome.ALREADY_THERE, PodStage.BOUND, True),
         (BindOutcome.RETRY, PodStage.RELEASED, True),
-        (BindOutcome.GONE, PodStage.WAITING, False),
-        (BindOutcome.ELSEWHERE, PodStage.WAITING, False),
+        (BindOutcome.GONE, PodStage.HELD, False),
+        (BindOutcome.ELSEWHERE, PodStage.HELD, False),
     ],
 )
 async def test_outcomes_of_binds(stage: Stage, outcome: BindOutcome, after: PodStage, holds: bool) -> None:
