@@ -121,8 +121,8 @@ class Cluster(Section):
     stale_after_s: Seconds = Field(
         240.0,
         ge=120,
-        description="When nothing was heard of pods or of nodes for so long, Tangram is not ready until it hears of them "
-        "again. The API server is heard every minute or so, even when nothing changes.",
+        description="When nothing was heard of pods or of nodes for so long, Tangram is not ready until it hears of "
+        "them again. The API server is heard every minute or so, even when nothing changes.",
     )
 
 

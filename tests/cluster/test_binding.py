@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -20,6 +21,7 @@ POD = "default/p"
 @pytest.fixture(autouse=True)
 def no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("extender_api.cluster.binding._PAUSE_S", 0.01)
+    monkeypatch.setattr("extender_api.cluster.binding.CALL_S", 0.5)
 
 
 @pytest.fixture
@@ -50,6 +52,7 @@ async def test_one_write_binds(api: FakeApi, client: ClusterClient) -> None:
     assert bound["spec"]["nodeName"] == "n1"
     assert bound["metadata"]["annotations"] == {"tangram.scheduler/allocation": "{}"}
     assert len(api.calls) == 1
+    assert api.calls[0].query == {"timeout": "0.500s"}, "the API server gives up when we do"
 
 
 @pytest.mark.parametrize(
@@ -130,3 +133,82 @@ class TestLostAnswers:
         result = await bind(client, ORDER)
         assert (result.outcome, result.text) == (BindOutcome.RETRY, "500: no quorum")
         assert len(api.calls) == 4
+
+
+class Turn:
+    """Whose turn it is: ours until `over`."""
+
+    def __init__(self) -> None:
+        self.ours = True
+
+    def over(self, fault: Any) -> Any:
+        """A fault during which another replica's turn begins."""
+
+        async def meanwhile(request: web.Request) -> web.StreamResponse:
+            self.ours = False
+            answered: web.StreamResponse = await fault(request)
+            return answered
+
+        return meanwhile
+
+    def __call__(self) -> bool:
+        return self.ours
+
+
+class TestAnotherReplicaActs:
+    async def test_nothing_is_posted(self, api: FakeApi, client: ClusterClient) -> None:
+        await api.put("pods", pod())
+        result = await bind(client, ORDER, lambda: False)
+        assert (result.outcome, result.text) == (BindOutcome.RETRY, "not active any more")
+        assert api.calls == []
+
+    @pytest.mark.parametrize("fault", [drop, hang, answer(500), answer(409, "conflict")])
+    async def test_nothing_is_posted_again(self, api: FakeApi, client: ClusterClient, fault: Any) -> None:
+        await api.put("pods", pod())
+        turn = Turn()
+        api.fail("POST", "binding", turn.over(fault))
+        result = await bind(client, ORDER, turn)
+        assert (result.outcome, result.text) == (BindOutcome.RETRY, "not active any more")
+        assert [call.method for call in api.calls] == ["POST", "GET"]
+
+    @pytest.mark.parametrize("status", [401, 429, 503])
+    async def test_the_client_repeats_nothing_either(self, api: FakeApi, client: ClusterClient, status: int) -> None:
+        await api.put("pods", pod())
+        turn = Turn()
+        api.fail("POST", "binding", turn.over(answer(status, headers={"Retry-After": "0"})))
+        result = await bind(client, ORDER, turn)
+        assert (result.outcome, result.text) == (BindOutcome.RETRY, "not active any more")
+        assert api.count("POST", "binding") == 1
+
+    async def test_one_that_waits_for_its_turn_to_write_is_not_posted(self, api: FakeApi, connect: Connect) -> None:
+        client = await connect(ClientSettings(max_writes=1))
+        await api.put("pods", pod())
+        go_on = asyncio.Event()
+
+        async def slow(_: web.Request) -> web.StreamResponse:
+            await go_on.wait()
+            return web.json_response({})
+
+        api.fail("POST", "events", slow)
+        first = asyncio.create_task(client.create("/events", {}))
+        turn = Turn()
+        binding = asyncio.create_task(bind(client, ORDER, turn))
+        await asyncio.sleep(0.05)
+        turn.ours = False
+        go_on.set()
+        await first
+        assert (await binding).text == "not active any more"
+        assert api.count("POST", "binding") == 0
+
+
+async def test_a_bind_is_over_in_time(api: FakeApi, client: ClusterClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A replica that takes over counts on it."""
+    monkeypatch.setattr("extender_api.cluster.binding.BIND_S", 0.9)
+    monkeypatch.setattr("extender_api.cluster.binding._ATTEMPTS", 100)
+    await api.put("pods", pod())
+    api.fail("POST", "binding", hang, times=100)
+    api.fail("GET", "p", answer(500), times=100)
+    started_s = asyncio.get_running_loop().time()
+    assert (await bind(client, ORDER)).outcome is BindOutcome.RETRY
+    assert asyncio.get_running_loop().time() - started_s < 3
+    assert api.count("POST", "binding") == 2, "one with all its time, and one with what is left"

@@ -112,6 +112,8 @@ def test_a_namespace() -> None:
 def test_a_lease() -> None:
     spec = {"holderIdentity": "host_1234", "leaseDurationSeconds": 15, "renewTime": "1970-01-01T00:00:01.234567Z"}
     assert decode_lease({"metadata": {"name": "l"}, "spec": spec}) == LeaseFacts("l", "host_1234", 1234, 15_000)
+    held = {**spec, "acquireTime": "1970-01-01T00:00:00.5Z"}
+    assert decode_lease({"metadata": {"name": "l"}, "spec": held}).acquired_ms == 500
     assert decode_lease({"metadata": {"name": "l"}}) == LeaseFacts("l")
     with pytest.raises(DecodeError, match=r"Lease l: spec\.renewTime: "):
         decode_lease({"metadata": {"name": "l"}, "spec": {"renewTime": "soon"}})

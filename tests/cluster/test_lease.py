@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
+from extender_api.cluster.binding import BIND_S
 from extender_api.cluster.client import ClusterClient
-from extender_api.cluster.lease import LeaseFollower, LeaseSettings, holder_host, holds
+from extender_api.cluster.lease import SETTLE_S, LeaseFollower, LeaseSettings, holder_host, holds
 from extender_api.cluster.node import LeaseFacts
 from extender_api.cluster.reflector import ReflectorSettings
 from tests.cluster.fakeapi import FakeApi, hang
@@ -49,16 +50,24 @@ def now_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
-def lease(host: str, *, name: str = "tangram", seconds: int = 15, age_s: float = 0.0) -> dict[str, Any]:
-    renewed = datetime.fromtimestamp(time.time() - age_s, UTC)
+def lease(
+    host: str, *, name: str = "tangram", seconds: int = 15, age_s: float = 0.0, held_s: float = 0.0
+) -> dict[str, Any]:
+    """Renewed `age_s` ago, acquired `held_s` ago."""
     return {
         "metadata": {"name": name, "namespace": "kube-system"},
         "spec": {
             "holderIdentity": f"{host}_uuid" if host else "",
             "leaseDurationSeconds": seconds,
-            "renewTime": renewed.isoformat(timespec="microseconds").replace("+00:00", "Z"),
+            "renewTime": ago(age_s),
+            "acquireTime": ago(held_s),
         },
     }
+
+
+def ago(seconds: float) -> str:
+    moment = datetime.fromtimestamp(time.time() - seconds, UTC)
+    return moment.isoformat(timespec="microseconds").replace("+00:00", "Z")
 
 
 async def test_the_lease_changes_hands(api: FakeApi, client: ClusterClient) -> None:
@@ -121,3 +130,65 @@ async def test_without_a_lease_we_always_act(client: ClusterClient, api: FakeApi
         assert follower.active
     assert changes == [True]
     assert api.calls == []
+
+
+class TestWriting:
+    async def test_only_the_holder_writes_and_only_while_the_lease_runs(
+        self, api: FakeApi, client: ClusterClient
+    ) -> None:
+        late_ms = 0
+        follower = LeaseFollower(client, SETTINGS, now_ms=lambda: now_ms() + late_ms, on_change=lambda _: None)
+        assert not follower.may_write()
+        async with running(follower.run()):
+            await api.put("leases", lease(US))
+            await until(lambda: follower.active)
+            assert follower.may_write()
+            late_ms = 20_000  # the machine slept; nobody has looked since
+            assert follower.active
+            assert not follower.may_write()
+            late_ms = 0
+            await api.put("leases", lease(THEM))
+            await until(lambda: not follower.active)
+            assert not follower.may_write()
+
+    async def test_without_a_lease_we_always_write(self, client: ClusterClient) -> None:
+        settings = LeaseSettings(follow=False)
+        assert LeaseFollower(client, settings, now_ms=now_ms, on_change=lambda _: None).may_write()
+
+
+class TestSettling:
+    """What the former holder's Tangram has sent may land for a while."""
+
+    @pytest.fixture(autouse=True)
+    def _short(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("extender_api.cluster.lease.SETTLE_S", 0.5)
+
+    @staticmethod
+    async def settling_s(follower: LeaseFollower) -> float:
+        started_s = time.monotonic()
+        await follower.settle()
+        return time.monotonic() - started_s
+
+    async def test_after_a_change_of_hands(self, api: FakeApi, client: ClusterClient) -> None:
+        await api.put("leases", lease(THEM))
+        follower = LeaseFollower(client, SETTINGS, now_ms=now_ms, on_change=lambda _: None)
+        async with running(follower.run()):
+            await until(follower.synced.is_set)
+            # the new holder may have read its clock long before its write took effect
+            await api.put("leases", lease(US, held_s=60))
+            await until(lambda: follower.active)
+            assert 0.3 < await self.settling_s(follower) < 5
+            assert await self.settling_s(follower) < 0.3, "tried again, it need not wait again"
+
+    @pytest.mark.parametrize(("held_s", "waits"), [(60.0, False), (0.0, True)])
+    async def test_at_the_start_it_counts_from_the_acquisition(
+        self, api: FakeApi, client: ClusterClient, held_s: float, waits: bool
+    ) -> None:
+        await api.put("leases", lease(US, held_s=held_s))
+        follower = LeaseFollower(client, SETTINGS, now_ms=now_ms, on_change=lambda _: None)
+        async with running(follower.run()):
+            await until(lambda: follower.active)
+            assert (await self.settling_s(follower) > 0.2) is waits
+
+    def test_a_bind_is_over_by_then(self) -> None:
+        assert SETTLE_S >= BIND_S + 1

@@ -3,6 +3,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import json
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -328,6 +329,69 @@ async def test_a_receiver_that_fails_misses_one_change_only(api: FakeApi, client
         await asyncio.wait_for(reflector.synced.wait(), 10)
     assert taken == ["b"]
     assert reflector.stats.not_taken == 1
+
+
+class Choosy:
+    """A receiver that fails on pod `a` while `chokes`."""
+
+    def __init__(self) -> None:
+        self.chokes = True
+        self.story: list[str] = []
+
+    def change(self, old: PodFacts | None, new: PodFacts | None) -> None:
+        subject = new or old
+        assert subject is not None
+        if self.chokes and subject.name == "a":
+            raise ValueError("not this one")
+        self.story.append(f"{'gone' if new is None else 'is'} {subject.name}")
+
+
+class TestWhatWasNotTaken:
+    @pytest.mark.parametrize("how", ["a list", "a new watch"])
+    async def test_it_is_told_again_though_it_has_not_changed(
+        self, api: FakeApi, client: ClusterClient, how: str
+    ) -> None:
+        await api.put("pods", pod("a"))
+        await api.put("pods", pod("b"))
+        receiver = Choosy()
+        reflector = Reflector(client, Watched(decode.PODS, paths.PODS), receiver.change, QUICK)
+        async with running(reflector.run()):
+            await until(lambda: reflector._stream is not None)
+            assert receiver.story == ["is b"]
+            failed = reflector.stats.not_taken
+            receiver.chokes = False
+            if how == "a list":
+                await reflector.refresh()
+            else:
+                assert reflector._stream is not None
+                reflector._stream.close()
+                await until(lambda: api.count("WATCH", "pods") == 2 and len(receiver.story) == 2)
+            assert receiver.story == ["is b", "is a"]
+            await reflector.refresh()
+            assert receiver.story == ["is b", "is a"], "once it is taken it is not told again"
+        assert reflector.stats.not_taken == failed > 0
+
+    async def test_that_it_went(self, api: FakeApi, client: ClusterClient) -> None:
+        await api.put("pods", pod("a"))
+        receiver = Choosy()
+        receiver.chokes = False
+        reflector = Reflector(client, Watched(decode.PODS, paths.PODS), receiver.change, QUICK)
+        async with running(reflector.run()):
+            await until(lambda: reflector._stream is not None)
+            receiver.chokes = True
+            await api.remove("pods", "default/a")
+            await until(lambda: reflector.stats.not_taken == 1)
+            receiver.chokes = False
+            await reflector.refresh()
+            assert receiver.story == ["is a", "gone a"]
+            assert reflector.objects == {}
+
+
+async def test_a_kind_that_is_silent_for_long_is_listed(api: FakeApi, client: ClusterClient) -> None:
+    api.fail("WATCH", "pods", stream(then="silent"), times=100)
+    async with reflecting(client, replace(QUICK, idle_s=0.1, list_after_s=0.15)) as (reflector, _):
+        await until(lambda: reflector.stats.relists == 2)
+        assert reflector.stats.lag_s(time.monotonic()) < 5
 
 
 async def test_a_flood_lets_others_in(api: FakeApi, client: ClusterClient) -> None:

@@ -1,7 +1,9 @@
 from __future__ import annotations
 
 import asyncio
+import time
 
+import pytest
 from aiohttp import web
 
 from extender_api.cluster import paths
@@ -64,3 +66,19 @@ async def test_everything_can_be_read_again(api: FakeApi, client: ClusterClient)
         await asyncio.wait_for(sources.synced.wait(), 10)
         sources.relist()
         await until(lambda: all(reflector.stats.relists == 1 for reflector in sources.reflectors.values()))
+
+
+@pytest.mark.parametrize("kind", ["Pod", "Node"])
+async def test_what_was_not_heard_of_for_long_is_stale(api: FakeApi, client: ClusterClient, kind: str) -> None:
+    sources = told([], client)
+    assert sources.stale(0.0) is None, "before the first list it is not in sync, which is said elsewhere"
+    async with running(sources.run()):
+        await asyncio.wait_for(sources.synced.wait(), 10)
+        await until(lambda: api.count("WATCH", "pods") == 1)
+        assert sources.stale(60.0) is None
+        sources.namespaces.stats.heard_s = time.monotonic() - 1000
+        sources.reflectors[kind].stats.heard_s = time.monotonic() - 61
+        assert sources.stale(60.0) == kind
+        await api.bookmark("pods")
+        await api.bookmark("nodes")
+        await until(lambda: sources.stale(60.0) is None)
