@@ -26,7 +26,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """0: no pod is left with our gate; 1: some are, and the command is to be repeated."""
+    """0: no pod is left with our gate, or nothing was to be done; 1: some are, and the command is to be repeated."""
     from extender_api.doctor.listing import ListError
     from extender_api.errors import TangramError
     from extender_api.uninstall import uninstall
@@ -50,7 +50,7 @@ def run(arguments: argparse.Namespace) -> int:
         raise TangramError(str(err)) from None
     if for_programs:
         output.print_json(document(report, dry_run=arguments.dry_run))
-    return 0 if report.complete else 1
+    return 0 if report.complete or arguments.dry_run else 1
 
 
 def document(report: UninstallReport, *, dry_run: bool) -> dict[str, Any]:

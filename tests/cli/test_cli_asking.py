@@ -176,6 +176,88 @@ def test_through_the_api_server(
         assert said(capsys, "explain", "a/b c") == (1, "", "tangram explain: no pod a/b c of ours is known\n")
 
 
+STANDBY_POD: dict[str, Any] = {
+    "namespace": "default", "name": "a", "stage": "waiting", "node": None, "devices": [], "reason": None,
+    "ahead": None, "waitingMs": 0, "difference": None, "story": [],
+}  # fmt: skip
+
+
+class Replicas:
+    """An API server before some replicas of Tangram; the Service leads to the first. None is one that is gone."""
+
+    def __init__(self, *answers: tuple[int, Any] | None, listed: bool = True) -> None:
+        self.answers = answers
+        self.listed = listed
+        self.asked: list[str] = []
+
+    def __call__(self, request: web.Request) -> web.StreamResponse:
+        self.asked.append(request.path_qs)
+        before = "/api/v1/namespaces/tangram-system"
+        if request.path == f"{before}/pods":
+            assert request.query["labelSelector"] == "app.kubernetes.io/name=tangram"
+            status, document = self.pods()
+            return web.json_response(document, status=status)
+        for number, answer in enumerate(self.answers):
+            places = [f"{before}/pods/tangram-{number}:9889/proxy/", f"{before}/services/tangram:ops/proxy/"]
+            if request.path.startswith(tuple(places[: 1 if number else 2])):
+                status, document = answer or (503, {"kind": "Status", "message": "no route to host"})
+                return web.json_response(document, status=status)
+        raise AssertionError(request.path)
+
+    def pods(self) -> tuple[int, Any]:
+        if not self.listed:
+            return 403, {"kind": "Status", "message": "pods is forbidden"}
+        containers = [{"name": "kube-scheduler"}, {"ports": [{"name": "ops", "containerPort": 9889}]}]
+        names = [f"tangram-{number}" for number in range(len(self.answers))]
+        return 200, {"items": [{"metadata": {"name": name}, "spec": {"containers": containers}} for name in names]}
+
+
+def explained(active: bool, stage: str) -> tuple[int, Any]:
+    return 200, {**STANDBY_POD, "active": active, "stage": stage}
+
+
+STANDBY, ACTIVE = explained(False, "waiting"), explained(True, "planned")
+UNREADY = (503, {"detail": "Tangram is not ready: kernels are being compiled"})
+
+
+@pytest.mark.parametrize(
+    ("replicas", "stage", "asked"),
+    [
+        (Replicas(ACTIVE, STANDBY), "planned", 1),
+        (Replicas(STANDBY, ACTIVE), "planned", 4),
+        (Replicas(UNREADY, ACTIVE), "planned", 4),
+        (Replicas(STANDBY, None, ACTIVE), "planned", 5),
+        (Replicas(STANDBY, STANDBY), "waiting", 4),
+        (Replicas(STANDBY, ACTIVE, listed=False), "waiting", 2),
+    ],
+)
+def test_the_replica_that_acts_is_asked_where_the_first_is_a_standby(
+    replicas: Replicas, stage: str, asked: int,
+    loop: LoopThread, tmp_path: Path, capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    with web_server(loop, replicas) as url:
+        kubeconfig = write_kubeconfig(tmp_path / "kubeconfig", url, {"token": "secret"})
+        _, out, _ = said(capsys, "explain", "a", "--kubeconfig", kubeconfig)
+    assert out.startswith(f"default/a: {stage}\n")
+    assert ("standby replica" in out) == (stage == "waiting")
+    assert len(replicas.asked) == asked
+
+
+def test_nodes_come_from_the_replica_that_acts_too(
+    ops: OpsServer, loop: LoopThread, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    standby = [{"name": "old", "active": False, "devices": [], "counted": {}}]
+    replicas = Replicas((200, standby), (200, [{"name": "new", "active": True, "devices": [], "counted": {}}]))
+    with web_server(loop, replicas) as url:
+        kubeconfig = write_kubeconfig(tmp_path / "kubeconfig", url, {"token": "secret"})
+        _, out, err = said(capsys, "nodes", "-o", "json", "--kubeconfig", kubeconfig)
+    assert ([node["name"] for node in json.loads(out)], err) == (["new"], "")
+    ops.on_loop(lambda stage: stage.service.set_active(False))
+    _, out, err = said(capsys, "nodes", "-o", "json", "--server", ops.url)
+    assert [node["name"] for node in json.loads(out)] == ["n1"]
+    assert err == "tangram nodes: answered by the standby replica, which knows no plans\n"
+
+
 @pytest.mark.parametrize(("status", "hint"), [(404, "installed"), (503, "ready"), (403, "rights")])
 def test_the_api_server_has_no_answer(
     status: int, hint: str, loop: LoopThread, tmp_path: Path, capsys: pytest.CaptureFixture[str]

@@ -4,6 +4,7 @@ import asyncio
 from typing import Any
 
 import pytest
+from aiohttp import web
 
 from extender_api import text
 from extender_api.cluster.client import ClientSettings, ClusterClient
@@ -13,7 +14,7 @@ from extender_api.cluster.notices import Notices, NoticeSettings, TokenBucket
 from scheduler.instruction import Nominate, Release, Tell, Warn
 from scheduler.reason import Code, Reason
 from tests.cluster.conftest import Connect
-from tests.cluster.fakeapi import FakeApi, answer, hang
+from tests.cluster.fakeapi import FakeApi, answer, drop, hang
 from tests.cluster.objects import GATE, gated_pod, pod
 from tests.cluster.waiting import running, until
 
@@ -180,18 +181,101 @@ class TestTheQueue:
             await until(lambda: len(events(api)) == 9)
         assert loop.time() - started > 0.25
 
-    @pytest.mark.parametrize("fault", [answer(403, "namespace is terminating"), hang])
-    async def test_what_cannot_be_written_is_lost_and_counted(
-        self, api: FakeApi, client: ClusterClient, fault: Any
-    ) -> None:
+    async def test_the_room_is_for_pods_however_much_there_is_to_say_of_each(self, client: ClusterClient) -> None:
+        office = notices(client, waiting=2)
+        for name in "ab":
+            office.submit(tell(name, gated=False))
+            for problem in "123":
+                office.submit(Warn(f"uid-{name}", "default", name, problem, "a"))
+        assert (len(office), office.dropped) == (8, 0)
+        office.submit(tell("c", gated=False))
+        assert (len(office), office.dropped) == (5, 4)
+
+    async def test_what_is_refused_for_good_is_lost_and_counted(self, api: FakeApi, client: ClusterClient) -> None:
         office = notices(client)
+        api.fail("POST", "events", answer(403, "namespace is terminating"))
+        office.submit(tell("a", gated=False))
+        office.submit(tell("b", gated=False))
+        await work_off(office)
+        assert [event["regarding"]["name"] for event in events(api)] == ["b"]
+        assert office.failed == 1
+
+    async def test_a_message_that_is_refused_for_good_leaves_the_event(
+        self, api: FakeApi, client: ClusterClient
+    ) -> None:
+        await api.put("pods", gated_pod())
+        office = notices(client)
+        api.fail("PATCH", "status", answer(403, "not allowed"))
+        office.submit(tell())
+        await work_off(office)
+        assert (len(events(api)), office.failed) == (1, 1)
+
+
+class TestTryingAgain:
+    @pytest.mark.parametrize("fault", [answer(500), answer(429), hang, drop])
+    async def test_others_go_first_and_nothing_is_lost(self, api: FakeApi, client: ClusterClient, fault: Any) -> None:
+        office = notices(client, backoff_first_s=0.01)
         api.fail("POST", "events", fault)
         office.submit(tell("a", gated=False))
         office.submit(tell("b", gated=False))
+        await work_off(office)
+        assert [event["regarding"]["name"] for event in events(api)] == ["b", "a"]
+        assert office.failed == 0
+
+    @pytest.mark.parametrize("fault", [answer(500), answer(409)])
+    async def test_a_message_as_well(self, api: FakeApi, client: ClusterClient, fault: Any) -> None:
+        await api.put("pods", gated_pod())
+        office = notices(client, backoff_first_s=0.01)
+        api.fail("PATCH", "status", fault)
+        office.submit(tell())
+        await work_off(office)
+        assert condition(api)["message"] == text.sentence(SHORT)
+        assert len(events(api)) == 1
+
+    async def test_it_ends_some_time(self, api: FakeApi, client: ClusterClient) -> None:
+        office = notices(client, backoff_first_s=0.01, attempts=3)
+        api.fail("POST", "events", answer(500), times=4)
+        office.submit(tell("a", gated=False))
+        await work_off(office)
+        assert (api.count("POST", "events"), office.failed) == (3, 1)
+        office.submit(tell("a", gated=False))
+        await work_off(office)
+        assert (len(events(api)), office.failed) == (1, 1), "the next one has all its tries again"
+
+    @pytest.mark.parametrize("when", ["it rests", "it is under way"])
+    @pytest.mark.parametrize("what", ["replaced", "withdrawn", "cleared"])
+    async def test_not_what_is_no_longer_true(self, api: FakeApi, client: ClusterClient, when: str, what: str) -> None:
+        office = notices(client, backoff_first_s=0.1)
+        arrived, go_on = asyncio.Event(), asyncio.Event()
+
+        async def slow(request: web.Request) -> web.StreamResponse:
+            arrived.set()
+            await go_on.wait()
+            return await answer(500)(request)
+
+        def news() -> None:
+            if what == "replaced":
+                office.submit(tell("a", Reason(Code.INSUFFICIENT_CPU), gated=False))
+            elif what == "withdrawn":
+                office.withdraw("uid-a")
+            else:
+                office.clear()
+
+        api.fail("POST", "events", slow)
+        office.submit(tell("a", gated=False))
         async with running(office.run()):
-            await until(lambda: bool(events(api)))
-        assert [event["regarding"]["name"] for event in events(api)] == ["b"]
-        assert office.failed == 1
+            await arrived.wait()
+            if when == "it rests":
+                go_on.set()
+                await until(lambda: bool(office._resting))
+                news()
+            else:
+                news()
+                go_on.set()
+            await asyncio.sleep(0.3)
+            assert len(office) == 0
+        assert [event["reason"] for event in events(api)] == (["InsufficientCpu"] if what == "replaced" else [])
+        assert office.failed == 0
 
 
 async def test_a_bucket_fills_up_to_its_brim() -> None:

@@ -119,9 +119,37 @@ async def test_a_pod_that_keeps_its_gate_is_reported() -> None:
     assert "not complete" in said
 
 
+async def test_it_is_not_complete_while_the_last_look_finds_gates() -> None:
+    class Endless(PaperCluster):
+        """Something adds the gate to new pods all the time."""
+
+        async def patch(self, path: str, body: Any, kind: Any) -> Answer:
+            self.add_pods(pod(f"p{len(self.pods)}", schedulingGates=[OURS]))
+            return await super().patch(path, body, kind)
+
+    cluster = Endless()
+    cluster.add_pods(pod("p0", schedulingGates=[OURS]))
+
+    report, said = await run(cluster, everything=True)
+
+    assert not report.stuck
+    assert not report.complete
+    assert not report.removed
+    assert report.ungated == module.PASSES
+    assert f"1 pods still have the gate: default/p{module.PASSES}" in said
+    assert "not complete: repeat the command" in said
+
+
 async def test_a_pod_that_is_gone_is_no_trouble() -> None:
-    cluster = busy()
-    cluster.refuse["PATCH", "/api/v1/namespaces/default/pods/whole"] = 404
+    class Vanishing(PaperCluster):
+        """A pod goes between being listed and being patched."""
+
+        async def patch(self, path: str, body: Any, kind: Any) -> Answer:
+            self.pods.pop("whole", None)
+            return await super().patch(path, body, kind)
+
+    cluster = Vanishing()
+    cluster.add_pods(pod("whole", schedulingGates=[OURS]), pod("other", schedulingGates=[OURS]))
 
     report, _ = await run(cluster)
 

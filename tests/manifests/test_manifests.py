@@ -12,6 +12,7 @@ import pytest
 import yaml
 
 from extender_api import __version__, extender_routes, settings_sources
+from extender_api.cluster.binding import BIND_S
 from extender_api.doctor import shipped
 from extender_api.settings import Settings, parse_address
 from tests.controlplane.build import KUBERNETES_VERSION
@@ -231,6 +232,14 @@ def test_nothing_can_be_written_but_the_kernels(mode: str) -> None:
         assert "memory" in entry["resources"]["limits"]
     emptied = {volume["name"] for volume in spec["volumes"] if "emptyDir" in volume}
     assert {mount["name"] for mount in container(mode, "tangram")["volumeMounts"]} == {"config", *emptied}
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_pod_that_ends_may_finish_its_binds(mode: str) -> None:
+    """First accepted binds are waited for, then answers on their way, each for as long as the setting says."""
+    drain_s = settings(mode).extender.drain_s
+    assert drain_s > BIND_S
+    assert pod_spec(mode).get("terminationGracePeriodSeconds", 30) > 2 * drain_s + 5
 
 
 def test_two_replicas_apart_and_one_always_there() -> None:

@@ -110,6 +110,7 @@ FORBIDDEN: list[tuple[str, str, Object | None]] = [
     ("GET", "/api/v1/persistentvolumes", None),
     ("PUT", f"/apis/coordination.k8s.io/v1/namespaces/{installation.NAMESPACE}/leases/tangram", {}),
     ("GET", f"/apis/coordination.k8s.io/v1/namespaces/{installation.NAMESPACE}/leases/other", None),
+    ("GET", f"/apis/coordination.k8s.io/v1/namespaces/{installation.NAMESPACE}/leases/tangram", None),
     ("GET", f"/apis/coordination.k8s.io/v1/namespaces/{installation.NAMESPACE}/leases", None),
     ("GET", "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/kube-scheduler", None),
     ("DELETE", f"{shipped.COLLECTIONS['MutatingAdmissionPolicy']}/{shipped.GATE}", None),

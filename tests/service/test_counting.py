@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
-from types import SimpleNamespace
 
 import pytest
 
 from extender_api import api_calls, metrics
 from extender_api.cluster.answer import Unreachable
-from extender_api.cluster.client import ClientSettings, PatchKind
+from extender_api.cluster.client import ClientSettings, ClusterClient, PatchKind
+from extender_api.cluster.kube_actuator import KubeActuator
+from extender_api.cluster.lease import LeaseFollower, LeaseSettings
+from extender_api.cluster.notices import NoticeSettings
 from extender_api.cluster.sources import Sources
 from extender_api.gauges import Gauges
+from scheduler.instruction import Nominate, Warn
 from tests.cluster.conftest import Connect
 from tests.cluster.fakeapi import FakeApi
 from tests.cluster.objects import node as node_object
@@ -72,7 +76,7 @@ async def test_gauges_follow_state_and_watches(api: FakeApi, connect: Connect) -
     sources = Sources(
         client, on_pod=stage.service.on_pod, on_node=stage.service.on_node, on_namespace=lambda old, new: None
     )
-    gauges = Gauges(stage.engine, sources)
+    gauges = Gauges(stage.engine, sources.reflectors.values(), hands(client))
     stage.service.on_node(None, virtual_node("far"))
     stage.create(
         share("half", "0.5"),
@@ -104,9 +108,39 @@ async def test_gauges_follow_state_and_watches(api: FakeApi, connect: Connect) -
     assert value("tangram_watch_lag_seconds", kind="Node") < 60
 
 
-def test_unhealthy_devices_are_neither_free_nor_taken() -> None:
+def hands(client: ClusterClient) -> KubeActuator:
+    return KubeActuator(client, on_result=lambda *_: None, now_ms=lambda: 0, notices=NoticeSettings(waiting=2))
+
+
+async def test_what_was_not_read_taken_or_written_is_counted(client: ClusterClient) -> None:
+    stage, actuator = Stage(), hands(client)
+    lease = LeaseFollower(client, LeaseSettings(), now_ms=lambda: 0, on_change=lambda _: None)
+    stats = lease.reflector.stats
+    gauges = Gauges(stage.engine, [lease.reflector], actuator)
+    names = [
+        ("tangram_watch_failures_total", {"kind": "Lease"}),
+        ("tangram_watch_trouble_total", {"kind": "Lease", "what": "unreadable"}),
+        ("tangram_watch_trouble_total", {"kind": "Lease", "what": "not_taken"}),
+        ("tangram_notices_lost_total", {"how": "failed"}),
+        ("tangram_notices_lost_total", {"how": "dropped"}),
+    ]
+    before = [value(name, **labels) for name, labels in names]
+    stats.failures, stats.unreadable, stats.not_taken, stats.heard_s = 4, 3, 2, time.monotonic() - 100
+    actuator.notices.failed = 5
+    for number in range(3):
+        actuator.submit(Warn(f"uid-{number}", "default", f"p{number}", "A", "a"))
+    actuator.submit(Nominate("uid-1", "default", "p1", "n1"))
+    gauges.update()
+    gauges.update()
+    after = [value(name, **labels) for name, labels in names]
+    assert [now - then for now, then in zip(after, before, strict=True)] == [4, 3, 2, 5, 1]
+    assert (value("tangram_notices_waiting"), value("tangram_orders_waiting")) == (2, 1)
+    assert value("tangram_watch_lag_seconds", kind="Lease") >= 100
+
+
+async def test_unhealthy_devices_are_neither_free_nor_taken(client: ClusterClient) -> None:
     stage = Stage()
     whole = node("n1", gpus=4)
     stage.service.on_node(whole, replace(whole, allocatable={**whole.allocatable, "nvidia.com/gpu": 3}))
-    Gauges(stage.engine, SimpleNamespace(reflectors={})).update()  # type: ignore[arg-type]
+    Gauges(stage.engine, (), hands(client)).update()
     assert [value("tangram_devices", state=state) for state in ("free", "unhealthy")] == [3, 1]

@@ -12,18 +12,21 @@ import httpx
 import pytest
 
 from extender_api.ops_routes import NO_CLUSTER, ops_app
-from extender_api.plan_service import PlanHere, PlanningEnded
+from extender_api.plan_service import NoPlan, PlanHere, PlanningBusy, PlanningEnded, PlanningTooLong
 from scheduler.instruction import Release
 from tests.engine.world import node, pod, share, virtual_node
 from tests.plan import documents
 from tests.service.hands import Stage
 
 
-class EndedPlans:
-    """A planner whose process has died."""
+class NoPlans:
+    """A planner that has no answer."""
+
+    def __init__(self, why: NoPlan) -> None:
+        self.why = why
 
     async def answer(self, body: bytes) -> tuple[int, bytes]:
-        raise PlanningEnded("planning ended")
+        raise self.why
 
     def close(self) -> None:
         pass
@@ -186,6 +189,26 @@ async def test_looking_changes_nothing(stage: Stage, ops: httpx.AsyncClient) -> 
     assert stage.engine.cluster.state.version == before
 
 
+async def test_before_it_is_ready_no_pod_is_explained(
+    stage: Stage, ops: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A reason is looked for with kernels, which would be compiled on the loop."""
+    stage.create(pod("a", whole=9))
+    monkeypatch.setattr(stage.engine, "why", lambda *_: pytest.fail("it was looked for"))
+    stage.not_ready = "kernels are being compiled"
+    answer = await ops.get("/api/v1/workloads/default/a")
+    assert (answer.status_code, answer.json()["detail"]) == (503, "Tangram is not ready: kernels are being compiled")
+
+
+async def test_a_standby_says_so_in_every_answer(stage: Stage, ops: httpx.AsyncClient) -> None:
+    stage.create(pod("a"))
+    for active in (True, False):
+        stage.service.set_active(active)
+        nodes = (await ops.get("/api/v1/nodes")).json()
+        found = [*nodes, await workload(ops, "a"), (await ops.get("/api/v1/status")).json()]
+        assert [document["active"] for document in found] == [active] * 3
+
+
 async def test_an_unknown_pod_is_404(ops: httpx.AsyncClient) -> None:
     answer = await ops.get("/api/v1/workloads/default/none")
     assert answer.status_code == 404
@@ -234,10 +257,13 @@ async def test_a_body_that_is_too_large_is_refused(ops: httpx.AsyncClient) -> No
     assert answer.json() == {"warnings": ["the document has more than 1 MiB"]}
 
 
-async def test_a_planner_that_died_is_503(stage: Stage) -> None:
-    async with client_of(ops_app(EndedPlans(), stage.service)) as client:
+@pytest.mark.parametrize(
+    ("why", "status"), [(PlanningEnded("said"), 503), (PlanningBusy("said"), 429), (PlanningTooLong("said"), 504)]
+)
+async def test_a_planner_without_an_answer_says_why(stage: Stage, why: NoPlan, status: int) -> None:
+    async with client_of(ops_app(NoPlans(why), stage.service)) as client:
         answer = await client.post("/api/v1/plan", json=DOCUMENT)
-    assert (answer.status_code, answer.json()) == (503, {"warnings": ["planning ended"]})
+    assert (answer.status_code, answer.json()) == (status, {"warnings": ["said"]})
 
 
 async def test_offline_there_is_planning_and_no_cluster(offline: httpx.AsyncClient) -> None:

@@ -16,7 +16,8 @@ from pathlib import Path
 
 import pytest
 
-from extender_api.plan_service import PlanBeside, PlanHere, PlanningEnded
+from extender_api import plan_service
+from extender_api.plan_service import PlanBeside, PlanHere, PlanningBusy, PlanningEnded, PlanningTooLong
 from tests.cluster.waiting import until
 from tests.plan import documents
 
@@ -71,6 +72,46 @@ async def test_a_process_that_dies_is_reported_and_replaced(beside: PlanBeside) 
     worker.kill()
     with pytest.raises(PlanningEnded):
         await planning
+    assert (await beside.answer(body(SMALL)))[0] == 200
+
+
+async def test_few_documents_wait_and_more_are_refused_at_once(beside: PlanBeside) -> None:
+    held = asyncio.Event()
+
+    async def hold() -> None:
+        async with beside._turn:
+            await held.wait()
+
+    holding = asyncio.create_task(hold())
+    await asyncio.sleep(0)
+    asked = [asyncio.create_task(beside.answer(body(SMALL))) for _ in range(plan_service.WAITING + 1)]
+    await asyncio.sleep(0)
+    with pytest.raises(PlanningBusy, match="5 documents wait to be planned already: try again later"):
+        await beside.answer(body(SMALL))
+    held.set()
+    await holding
+    assert [status for status, _ in await asyncio.gather(*asked)] == [200] * len(asked)
+    assert (await beside.answer(body(SMALL)))[0] == 200, "there is room again"
+
+
+async def test_planning_that_takes_too_long_is_ended_and_the_next_goes_on(beside: PlanBeside) -> None:
+    await beside.answer(body(SMALL))
+    (worker,) = multiprocessing.active_children()
+    beside._limit_s = 0.05
+    with pytest.raises(PlanningTooLong, match=r"longer than 0\.05 s"):
+        await beside.answer(large())
+    await until(lambda: not worker.is_alive())
+    beside._limit_s = 60.0
+    assert (await beside.answer(body(SMALL)))[0] == 200
+
+
+async def test_who_asks_no_more_keeps_nobody_waiting(beside: PlanBeside) -> None:
+    await beside.answer(body(SMALL))
+    (worker,) = multiprocessing.active_children()
+    impatient = asyncio.create_task(beside.answer(large()))
+    await asyncio.sleep(0.05)
+    impatient.cancel()
+    await until(lambda: not worker.is_alive())
     assert (await beside.answer(body(SMALL)))[0] == 200
 
 

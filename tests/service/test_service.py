@@ -245,6 +245,30 @@ async def test_reading_that_fails_is_tried_again(
     assert "a fault" in caplog.text
 
 
+async def test_taking_over_that_fails_is_tried_again(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("extender_api.role.TRY_AGAIN_S", 0.01)
+    stage = Stage(catch_up=lambda: asyncio.sleep(0))
+    take_over, calls = stage.engine.take_over, 0
+
+    def choking(now_ms: int) -> None:
+        nonlocal calls
+        calls += 1
+        if calls == 1:
+            raise RuntimeError("a fault")
+        take_over(now_ms)
+
+    monkeypatch.setattr(stage.engine, "take_over", choking)
+    stage.service.set_active(False)
+    stage.service.set_active(True)
+    await until(lambda: calls == 1)
+    assert stage.service.ready() is not None
+    await until(lambda: stage.service.ready() is None)
+    assert calls == 2
+    assert "a fault" in caplog.text
+
+
 async def test_saying_the_same_role_again_changes_nothing(stage: Stage) -> None:
     async with running(stage.service):
         stage.create(pod("a", whole=1))
