@@ -20,10 +20,11 @@ from scheduler.hearsay import Hearsay
 from scheduler.instruction import Instruction, Nominate, Release
 from scheduler.pod import PodFacts
 from scheduler.reason import Code, Reason
-from scheduler.record import PodRecord, Stage, invalid_request
+from scheduler.record import PodRecord, Stage
 from scheduler.request import RequestError, foreign_request, parse_request
 from scheduler.roster import Roster
 from scheduler.telling import Telling
+from scheduler.tracking import Tracking
 from scheduler.verdict import FilterVerdict
 
 __all__ = ["Engine", "EngineSettings"]
@@ -45,6 +46,7 @@ class Engine:
         self.adoption = Adoption(cluster, settings.scheduler_name, settings.device_resources)
         self.binding = Binding(cluster, self.roster, settings)
         self._filtering = Filtering(cluster, self.roster, settings)
+        self._tracking = Tracking(cluster, self.roster)
         self._nodes_seen = 0
         self.telling = Telling(
             cluster,
@@ -80,7 +82,7 @@ class Engine:
         elif facts.node_name is not None:
             self._bound(facts, now_ms)
         elif self.ours(facts):
-            self._track(facts, now_ms)
+            self._tracking.track(facts, now_ms)
         else:
             self.foreign.add(facts.uid)
 
@@ -112,49 +114,6 @@ class Engine:
             record.facts, record.reason = facts, None
             record.move(Stage.BOUND, f"bound to {facts.node_name}", now_ms)
             self.roster.leave(facts.uid)
-
-    def _track(self, facts: PodFacts, now_ms: int) -> None:
-        """A pod of ours without a node."""
-        record = self.roster.records.get(facts.uid)
-        if record is None:
-            record = self.roster.enter(facts, now_ms)
-        elif record.stage is Stage.BOUND:
-            return  # late news from before the Binding
-        elif self.roster.refresh(record, facts) and record.settled(now_ms):
-            # a gated pod may gain node selectors, annotations may be edited: what was booked may be wrong now
-            self.cluster.release(facts.uid)
-        self.cluster.relabel(facts)
-        if facts.deleted_ms is not None:
-            self._going(record, now_ms)
-        else:
-            self._on_its_way(record, now_ms)
-
-    def _going(self, record: PodRecord, now_ms: int) -> None:
-        """Deleted before it was bound. One that is at bind gets its answer there."""
-        self.roster.leave(record.uid)
-        if record.settled(now_ms):
-            self.cluster.release(record.uid)
-            record.move(Stage.HELD, "being deleted", now_ms)
-
-    def _on_its_way(self, record: PodRecord, now_ms: int, cause: str = "seen") -> None:
-        facts = record.facts
-        if not record.settled(now_ms):
-            return
-        if facts.held_by_others:
-            self.cluster.release(facts.uid)
-            self.roster.leave(facts.uid)
-            record.reason = Reason(Code.HELD_BY_OTHER_GATE)
-            record.move(Stage.HELD, "carries another gate", now_ms)
-        elif record.problem is not None:
-            self.roster.leave(facts.uid)
-            record.reason = invalid_request(record.problem)
-            record.move(Stage.REFUSED, record.problem.problem, now_ms)
-            self.roster.tell(record, now_ms)
-        elif facts.uid not in self.cluster.ledger.entries:
-            self.roster.warn(record)
-            self.roster.wait(record, cause, now_ms)
-        elif record.stage is Stage.PLANNED and not facts.gates:
-            record.move(Stage.RELEASED, "gate is off", now_ms)
 
     # -- planning ----------------------------------------------------------------------------------------------
 
@@ -209,14 +168,7 @@ class Engine:
             if record is not None:
                 record.expiries += 1
                 self._back_off(record, self.settings.backoff_ms(record.expiries), now_ms)
-                self._give_back(record, "booking expired", now_ms)
-
-    def _give_back(self, record: PodRecord, cause: str, now_ms: int) -> None:
-        """The pod's place is given back; it wants another, unless it is on its way out."""
-        if record.facts.deleted_ms is not None:
-            self._going(record, now_ms)
-        else:
-            self._on_its_way(record, now_ms, cause)
+                self._tracking.resume(record, "booking expired", now_ms)
 
     def _back_off(self, record: PodRecord, wait_ms: int, now_ms: int) -> None:
         record.not_before_ms = now_ms + wait_ms
@@ -232,7 +184,7 @@ class Engine:
             if record is None or not record.settled(now_ms) or self.cluster.bears(record.facts, record.constraints):
                 continue
             self.cluster.release(uid)
-            self._give_back(record, "its node went, closed or lost room", now_ms)
+            self._tracking.resume(record, "its node went, closed or lost room", now_ms)
 
     def _take_back_nominations(self) -> None:
         """kube-scheduler keeps room for a nominated pod; one that waits again needs none there."""
@@ -256,7 +208,7 @@ class Engine:
             record = self.roster.records.get(uid)
             if record is not None and record.settled(now_ms):
                 self.cluster.release(uid)
-                self._give_back(record, "another replica acts", now_ms)
+                self._tracking.resume(record, "another replica acts", now_ms)
         self.keep_quiet()
 
     def keep_quiet(self) -> None:
@@ -309,7 +261,7 @@ class Engine:
             return FilterVerdict(error="the pod is deleted")
         record = self.roster.records.get(pod.uid)
         if record is None or self.hearsay.is_only_heard_of(pod.uid):
-            self._track(pod, now_ms)
+            self._tracking.track(pod, now_ms)
             self.hearsay.heard(pod.uid, now_ms)
             record = self.roster.records[pod.uid]
         return self._filtering.answer(record, offered, nominated, now_ms)
