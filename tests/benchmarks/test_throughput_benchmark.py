@@ -22,7 +22,8 @@ def test_both_sides_bind_all_pods_and_tangram_writes_nothing_more_than_it_must(t
     for one in outcomes:
         assert one.pods_per_s > 0
         assert one.calls["POST pods/binding"] == 1
-        assert one.cpu_s["kube-apiserver"] > 0
+        assert {"etcd", "kube-apiserver", "kube-scheduler"} <= set(one.cpu_s)
+    assert sum(one.cpu_s["kube-apiserver"] for one in outcomes) > 0, "one alone may be too short for the clock"
     created = outcomes[-1]
     assert created.calls["PATCH pods"] == 1, "ungating"
     assert created.calls["PATCH pods/status"] == 1, "nomination"

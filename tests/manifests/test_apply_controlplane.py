@@ -74,7 +74,9 @@ def installation_of(mode: str) -> list[Any]:
 def test_the_overlay_of_the_instructions_works(binaries: Binaries, tmp_path: Path) -> None:
     """docs/install.md: images and settings of one's own, and an exempt account."""
     text = (installation.MANIFESTS.parent / "docs" / "install.md").read_text("utf-8")
-    overlay, exemption = (textwrap.dedent(block) for block in re.findall(r"^ *```yaml\n(.*?)^ *```", text, re.M | re.S))
+    blocks = [textwrap.dedent(block) for block in re.findall(r"^ *```yaml\n(.*?)^ *```", text, re.M | re.S)]
+    (overlay,) = (block for block in blocks if "kind: Kustomization" in block)
+    (exemption,) = (block for block in blocks if block.startswith("patches:"))
     (generator,) = re.findall(r"`(configMapGenerator: \[.*?\])`", text)
     shutil.copytree(installation.MANIFESTS, tmp_path / "manifests")
     folder = tmp_path / "my-cluster"
