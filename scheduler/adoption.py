@@ -43,26 +43,28 @@ class Adoption:
 
     def _written(self, facts: PodFacts) -> Allocation | None:
         """The allocation that a bound pod carries, or None when it carries none that can be true."""
-        text = facts.annotations.get(vocabulary.ALLOCATION)
-        if text is None:
-            return None
         try:
-            allocation = from_annotation(text)
+            return written_allocation(facts)
         except AllocationError as err:
-            self.differences[facts.uid] = f"unreadable allocation annotation: {err}"
+            self.differences[facts.uid] = f"the allocation annotation is ignored: {err}"
             return None
-        if allocation.node != facts.node_name:
-            self.differences[facts.uid] = (
-                f"the allocation annotation names node {allocation.node}, the pod is on {facts.node_name}"
-            )
-            return None
-        return allocation
 
     def _compare(self, facts: PodFacts, says: Allocation | None, wrote: Allocation) -> None:
         if wrote.devices and (says is None or says.devices != wrote.devices):
             self.differences[facts.uid] = "the allocation annotation is not what was written with the Binding"
         elif says is not None:
             self.differences.pop(facts.uid, None)
+
+
+def written_allocation(pod: PodFacts) -> Allocation | None:
+    """The allocation that a bound pod carries, of any backend, or None. Raises AllocationError for a false one."""
+    text = pod.annotations.get(vocabulary.ALLOCATION)
+    if text is None:
+        return None
+    allocation = from_annotation(text)
+    if allocation.node != pod.node_name:
+        raise AllocationError(f"it names node {allocation.node}, the pod is on {pod.node_name}")
+    return allocation
 
 
 def bound_request(facts: PodFacts, scheduler_name: str, device_resources: Sequence[str]) -> Request:

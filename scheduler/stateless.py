@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from typing import Final, Literal
 
 from scheduler import placement, planner
-from scheduler.adoption import bound_request
-from scheduler.allocation import Allocation, AllocationError, DeviceShare, from_annotation
+from scheduler.adoption import bound_request, written_allocation
+from scheduler.allocation import Allocation, AllocationError, DeviceShare
 from scheduler.cluster import Cluster
 from scheduler.constraints import constraints_of
 from scheduler.entry import problem
@@ -258,18 +258,11 @@ def _empty(given: PlanInput) -> Cluster:
 
 def _written(pod: PodFacts, warnings: list[str]) -> Allocation | None:
     """The allocation that a bound pod carries, of any backend; None when it carries none that can be true."""
-    text = pod.annotations.get(vocabulary.ALLOCATION)
-    if text is None:
-        return None
     try:
-        allocation = from_annotation(text)
-        if allocation.node == pod.node_name:
-            return allocation
-        problem = f"it names node {allocation.node}, the pod is on {pod.node_name}"
+        return written_allocation(pod)
     except AllocationError as err:
-        problem = str(err)
-    warnings.append(f"pod {pod.key}: annotation {vocabulary.ALLOCATION} is ignored: {problem}")
-    return None
+        warnings.append(f"pod {pod.key}: annotation {vocabulary.ALLOCATION} is ignored: {err}")
+        return None
 
 
 def _about_to_go(pod: PodFacts, now_ms: int) -> bool:

@@ -17,8 +17,6 @@ MEMORY: Final = 1
 EPHEMERAL: Final = 2
 PODS: Final = 3
 FIRST_EXTENDED: Final = 4
-FULL: Final = 1000
-"""Milli of a whole device."""
 
 NO_DEVICES: Final = 0
 WHOLE: Final = 1
