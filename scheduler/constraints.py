@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from scheduler import selector
-from scheduler.pod import NodeSelectorTerm, PodFacts, Requirement, Toleration
+from scheduler.pod import NodeSelectorTerm, PodFacts, Toleration
 from scheduler.reason import Code
+from topology import selector
 from topology.node import NodeFacts, Taint
+from topology.selector import Requirement
 
 NAME_FIELD: Final = "metadata.name"
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from topology import vocabulary
+from topology.selector import Requirement
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,15 +42,6 @@ class Toleration:
     operator: str = "Equal"
     value: str = ""
     effect: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Requirement:
-    """One expression of a selector: `operator` is In, NotIn, Exists, DoesNotExist, Gt or Lt."""
-
-    key: str
-    operator: str
-    values: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +98,8 @@ class PodFacts:
     phase: str = "Pending"
     gates: tuple[str, ...] = ()
     priority: int = 0
+    priority_class: str = ""
+    started_ms: int | None = None
     preemption_policy: str = "PreemptLowerPriority"
     containers: tuple[Container, ...] = ()
     init_containers: tuple[Container, ...] = ()

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterator, Mapping
 from typing import Final, Generic, TypeVar
 
-from scheduler import selector
 from scheduler.pod import PodAffinityTerm, PodFacts
+from topology import selector
 
 Key = TypeVar("Key", bound=Hashable)
 Terms = tuple[PodAffinityTerm, ...]

@@ -42,6 +42,30 @@ GPU_FRACTION_NUM_DEVICES: Final = Word("gpu-fraction-num-devices")
 GPU_FRACTION_CONTAINER: Final = Word("gpu-fraction-container-name")
 SHARE_WORDS: Final = (GPU_FRACTION, GPU_MEMORY, GPU_FRACTION_NUM_DEVICES, GPU_FRACTION_CONTAINER)
 POD_GROUP: Final = Word("tangram.scheduler/pod-group")
+PREEMPTIBILITY: Final = Word("tangram.scheduler/preemptibility", aliases=("kai.scheduler/preemptibility",))
+"""Label: see the two values below. Without it the priority class decides."""
+PREEMPTIBLE: Final = "preemptible"
+NON_PREEMPTIBLE: Final = "non-preemptible"
+EXPECTED_RUNTIME: Final = Word("tangram.scheduler/expected-runtime")
+"""Annotation: how long the pod runs once it has started, as a duration such as 90m."""
+
+# -- what administrators write on namespaces ---------------------------------------------------------------------
+DEFAULT_QUEUE: Final = Word("tangram.scheduler/default-queue")
+"""Label: the queue of workloads of the namespace that name none."""
+
+# -- priority classes --------------------------------------------------------------------------------------------
+PRIORITY_CLASSES: Final = (
+    "tangram-train",
+    "tangram-build-preemptible",
+    "tangram-build",
+    "tangram-inference",
+    "train",
+    "build-preemptible",
+    "build",
+    "inference",
+)
+"""Ours and KAI's: pods of these classes are preemptible while their priority is below `NON_PREEMPTIBLE_FROM`."""
+NON_PREEMPTIBLE_FROM: Final = 100
 
 # -- what administrators write on nodes ------------------------------------------------------------------------
 NODE_SHARES: Final = "tangram.scheduler/shares"

@@ -35,10 +35,10 @@ from scheduler.pod import (
     Owner,
     PodAffinityTerm,
     PodFacts,
-    Requirement,
     Toleration,
 )
 from topology import vocabulary
+from topology.selector import Requirement
 
 DEVICES_PATH: Final = f"metadata.annotations['{vocabulary.GPU_UUIDS}']"
 """How an environment entry names the annotation that the Binding writes."""
@@ -86,6 +86,8 @@ def pod_facts(pod: PodModel) -> PodFacts:
         phase=status.get("phase") or "Pending",
         gates=tuple([gate["name"] for gate in spec.get("schedulingGates") or ()]),
         priority=spec.get("priority") or 0,
+        priority_class=spec.get("priorityClassName") or "",
+        started_ms=epoch_ms(status.get("startTime"), "status", "startTime"),
         preemption_policy=spec.get("preemptionPolicy") or "PreemptLowerPriority",
         containers=_containers(pod, "containers"),
         init_containers=_containers(pod, "initContainers"),

@@ -131,6 +131,7 @@ class SpecModel(TypedDict, total=False):
     tolerations: list[TolerationModel] | None
     hostNetwork: bool | None
     priority: int | None
+    priorityClassName: str | None
     preemptionPolicy: str | None
 
 
@@ -148,6 +149,7 @@ class ContainerStatusModel(TypedDict, total=False):
 
 class StatusModel(TypedDict, total=False):
     phase: str | None
+    startTime: Any
     nominatedNodeName: str | None
     conditions: list[ConditionModel] | None
     containerStatuses: list[ContainerStatusModel] | None

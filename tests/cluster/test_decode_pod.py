@@ -17,11 +17,11 @@ from scheduler.pod import (
     Owner,
     PodAffinityTerm,
     PodFacts,
-    Requirement,
     Toleration,
 )
 from tests.cluster.objects import Object, pod
 from topology import vocabulary
+from topology.selector import Requirement
 
 GI = 1 << 30
 

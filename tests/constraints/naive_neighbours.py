@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from itertools import product
 
-from scheduler.pod import HostPort, PodAffinityTerm, PodFacts, Requirement
+from scheduler.pod import HostPort, PodAffinityTerm, PodFacts
 from scheduler.reason import Code
+from topology.selector import Requirement
 
 
 class NaiveNeighbours:

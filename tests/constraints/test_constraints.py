@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 
 from scheduler.constraints import Constraints, constraints_of, refusal
-from scheduler.pod import NodeSelectorTerm, PodFacts, Requirement, Toleration
+from scheduler.pod import NodeSelectorTerm, PodFacts, Toleration
 from scheduler.reason import Code
 from topology.node import NodeFacts, Taint
+from topology.selector import Requirement
 
 NOT_READY = "node.kubernetes.io/not-ready"
 UNREACHABLE = "node.kubernetes.io/unreachable"

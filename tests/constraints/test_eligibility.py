@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 from scheduler import eligibility
 from scheduler.constraints import NAME_FIELD, Constraints, refusal
 from scheduler.eligibility import Eligibility
-from scheduler.pod import NodeSelectorTerm, Requirement, Toleration
+from scheduler.pod import NodeSelectorTerm, Toleration
 from scheduler.reason import Code
 from topology.node import NodeFacts, Taint
+from topology.selector import Requirement
 
 GPU = Constraints(node_selector=(("gpu", "a100"),))
 BOTH = Constraints(node_affinity=(NodeSelectorTerm((Requirement("gpu", "Exists"),)),))

@@ -12,10 +12,11 @@ from hypothesis import strategies as st
 
 from scheduler import neighbours as subject
 from scheduler.neighbours import Neighbours
-from scheduler.pod import Container, HostPort, PodAffinityTerm, PodFacts, Requirement
+from scheduler.pod import Container, HostPort, PodAffinityTerm, PodFacts
 from scheduler.reason import Code
 from scheduler.tally import Tallies
 from tests.constraints.naive_neighbours import NaiveNeighbours
+from topology.selector import Requirement
 
 HOST = "kubernetes.io/hostname"
 ZONE = "zone"

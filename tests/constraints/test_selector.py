@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from scheduler.pod import Requirement
-from scheduler.selector import holds, integer, matches, well_formed
+from topology.selector import Requirement, holds, integer, matches, well_formed
 
 
 @pytest.mark.parametrize(

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from scheduler.pod import PodAffinityTerm, PodFacts, Requirement
+from scheduler.pod import PodAffinityTerm, PodFacts
 from scheduler.pod_terms import Namespaces, Terms
 from scheduler.tally import Tallies
+from topology.selector import Requirement
 
 
 def wanting(app: str) -> Terms:

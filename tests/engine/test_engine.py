@@ -9,12 +9,13 @@ from typing import Any
 import pytest
 
 from scheduler.instruction import BindOrder, BindRefusal, Nominate, Release, Tell, Warn
-from scheduler.pod import HostPort, PodAffinityTerm, PodFacts, Requirement, Toleration
+from scheduler.pod import HostPort, PodAffinityTerm, PodFacts, Toleration
 from scheduler.policy import PlacementPolicy
 from scheduler.reason import Code
 from scheduler.record import Stage
 from tests.engine.world import LIQO_TAINT, World, engine, node, pod, share, virtual_node
 from topology import vocabulary
+from topology.selector import Requirement
 
 
 @pytest.fixture

@@ -8,9 +8,10 @@ from hypothesis import strategies as st
 
 from scheduler.growth import Growth
 from scheduler.instruction import Release, Tell
-from scheduler.pod import PodAffinityTerm, PodFacts, Requirement
+from scheduler.pod import PodAffinityTerm, PodFacts
 from tests.engine.world import World, engine, node, pod, share
 from topology.node import NodeFacts
+from topology.selector import Requirement
 
 KINDS = st.one_of(
     st.builds(lambda n: {"whole": n}, st.integers(1, 4)),

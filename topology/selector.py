@@ -4,14 +4,22 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import Final
-
-from scheduler.pod import Requirement
 
 _LABEL_VALUE: Final = re.compile(r"([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?", re.ASCII)
 _INTEGER: Final = re.compile(r"[+-]?[0-9]+", re.ASCII)
 _INT64: Final = 1 << 63
 _LONGEST_VALUE: Final = 63
+
+
+@dataclass(frozen=True, slots=True)
+class Requirement:
+    """One expression of a selector: `operator` is In, NotIn, Exists, DoesNotExist, Gt or Lt."""
+
+    key: str
+    operator: str
+    values: tuple[str, ...] = ()
 
 
 def matches(requirements: Iterable[Requirement], labels: Mapping[str, str]) -> bool:
