@@ -19,7 +19,7 @@ from extender_api.cluster.lease import LeaseFollower, LeaseSettings
 from extender_api.cluster.node import NamespaceFacts
 from extender_api.cluster.notices import NoticeSettings
 from extender_api.cluster.sources import Sources
-from extender_api.core_settings import inventory_settings, new_engine
+from extender_api.core_settings import claim_rules, inventory_settings, new_engine
 from extender_api.extender_routes import extender_app
 from extender_api.gauges import Gauges
 from extender_api.listeners import Listener
@@ -46,7 +46,7 @@ async def run(settings: Settings) -> None:
 
 async def _run_offline(settings: Settings, stop: asyncio.Event) -> None:
     """Only the stateless API."""
-    plans = PlanHere(inventory_settings(settings), settings.scheduler_name)
+    plans = PlanHere(inventory_settings(settings), claim_rules(settings))
     app = ops_app(plans, None, limit_bytes=settings.ops.max_request_mib * MIB)
     ops = Listener("ops", app, parse_address(settings.ops.address), drain_s=OPS_DRAIN_S)
     ops.open()
@@ -93,7 +93,7 @@ class App:
             client, _lease_settings(settings), now_ms=wall_clock_ms, on_change=self._service.set_active
         )
         self._plans: Final = PlanBeside(
-            inventory_settings(settings), settings.scheduler_name, limit_s=settings.ops.plan_s
+            inventory_settings(settings), claim_rules(settings), limit_s=settings.ops.plan_s
         )
         followed = [self._lease.reflector] if self._lease.settings.follow else []
         reflectors = [*self._sources.reflectors.values(), *followed]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from extender_api.settings import Settings, milliseconds
+from scheduler.claim import ClaimRules
 from scheduler.cluster import Cluster
 from scheduler.engine import Engine, EngineSettings
 from scheduler.policy import PlacementPolicy
@@ -20,10 +21,19 @@ def inventory_settings(settings: Settings) -> InventorySettings:
     )
 
 
+def claim_rules(settings: Settings) -> ClaimRules:
+    """Whose pods are ours, and how their claims on queues are read."""
+    return ClaimRules(
+        scheduler_name=settings.scheduler_name,
+        default_queue=settings.queues.default,
+        priority_classes=frozenset(settings.queues.priority_classes),
+    )
+
+
 def new_engine(settings: Settings) -> Engine:
     """An engine with an empty cluster."""
     policy = PlacementPolicy.from_names(**settings.placement.model_dump())
-    cluster = Cluster(inventory=inventory_settings(settings), policy=policy)
+    cluster = Cluster(inventory=inventory_settings(settings), policy=policy, rules=claim_rules(settings))
     return Engine(
         cluster,
         EngineSettings(
@@ -36,5 +46,7 @@ def new_engine(settings: Settings) -> Engine:
             retell_after_ms=milliseconds(settings.reasons.retell_after_s),
             require_device_variable=settings.gate.require_device_variable,
             fact_ttl_ms=milliseconds(settings.gate.fact_ttl_s),
+            starving_after_ms=round(settings.queues.starving_after_s * 1000),
+            reservations=settings.queues.reservations,
         ),
     )

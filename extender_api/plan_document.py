@@ -11,11 +11,12 @@ from typing import Any, Final
 
 from pydantic_core import from_json
 
-from extender_api import text
+from extender_api import queue_text, text
 from extender_api.plan_objects import read_objects
 from extender_api.plan_options import read_options
-from scheduler.stateless import Pending, Placement, PlanAnswer, PlanInput, plan
-from topology import vocabulary
+from queues.amounts import Amounts
+from scheduler.claim import DEFAULT_RULES, ClaimRules
+from scheduler.stateless import Pending, Placement, PlanAnswer, PlanInput, QueueShare, plan
 from topology.inventory import InventorySettings
 
 MEMBERS: Final = ("objects", "options")
@@ -29,9 +30,7 @@ class BadPlanInput(ValueError):
         self.warnings = warnings
 
 
-def answer(
-    document: object, *, inventory: InventorySettings, scheduler_name: str = vocabulary.DEFAULT_SCHEDULER_NAME
-) -> dict[str, Any]:
+def answer(document: object, *, inventory: InventorySettings, rules: ClaimRules = DEFAULT_RULES) -> dict[str, Any]:
     """Plans the document. Raises BadPlanInput with one line for each thing that is wrong.
 
     The order of the objects makes no difference.
@@ -40,7 +39,7 @@ def answer(
         raise BadPlanInput(['a plan document is an object with "objects" and optionally "options"'])
     unknown = sorted(str(key) for key in document if key not in MEMBERS)
     problems = [f'unknown member "{name}": objects and options are read' for name in unknown]
-    objects = read_objects(document.get("objects"), scheduler_name)
+    objects = read_objects(document.get("objects"), rules.scheduler_name)
     options = read_options(document.get("options"))
     problems += [*options.problems, *sorted(objects.problems)]
     if problems:
@@ -53,23 +52,22 @@ def answer(
             now_ms=options.now_ms,
             policy=options.policy,
             inventory=inventory,
-            scheduler_name=scheduler_name,
+            queues=tuple(objects.queues),
+            rules=rules,
             allocate=options.allocate,
         )
     )
     return _document(planned, options.notes + objects.notes)
 
 
-def answer_json(
-    body: bytes, *, inventory: InventorySettings, scheduler_name: str = vocabulary.DEFAULT_SCHEDULER_NAME
-) -> tuple[int, bytes]:
+def answer_json(body: bytes, *, inventory: InventorySettings, rules: ClaimRules = DEFAULT_RULES) -> tuple[int, bytes]:
     """The same as bytes: the body of a request in, HTTP status (200 or 400) and the body of the answer out."""
     try:
         document = from_json(body, allow_inf_nan=False)
     except ValueError as err:
         return 400, _encoded({"warnings": [f"not JSON: {err}"]})
     try:
-        return 200, _encoded(answer(document, inventory=inventory, scheduler_name=scheduler_name))
+        return 200, _encoded(answer(document, inventory=inventory, rules=rules))
     except BadPlanInput as err:
         return 400, _encoded({"warnings": err.warnings})
 
@@ -83,8 +81,8 @@ def _document(planned: PlanAnswer, notes: list[str]) -> dict[str, Any]:
         "placements": [_placement(item) for item in planned.placements],
         "evictions": [],
         "pending": [_pending(item) for item in planned.pending],
-        "queues": [],
-        "warnings": notes + planned.warnings,
+        "queues": [_queue(item) for item in planned.queues],
+        "warnings": notes + [queue_text.finding(found) for found in planned.findings] + planned.warnings,
     }
 
 
@@ -97,6 +95,19 @@ def _placement(item: Placement) -> dict[str, Any]:
         "devices": devices,
         "when": item.when,
     }
+
+
+def _queue(item: QueueShare) -> dict[str, Any]:
+    return {
+        "name": item.name,
+        "fairShare": _amounts(item.fair_share),
+        "allocated": _amounts(item.allocated),
+        "requested": _amounts(item.requested),
+    }
+
+
+def _amounts(amounts: Amounts) -> dict[str, int]:
+    return {"gpuMilli": amounts.gpu_milli, "cpuMilli": amounts.cpu_milli, "memoryBytes": amounts.memory_bytes}
 
 
 def _pending(item: Pending) -> dict[str, Any]:

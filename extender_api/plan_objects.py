@@ -12,15 +12,24 @@ from typing import Any, Final, NamedTuple, TypeVar
 from extender_api.cluster.decode import decode_namespace, decode_node, decode_pod
 from extender_api.cluster.fields import DecodeError
 from extender_api.plan_priorities import PriorityClasses, read_class
+from extender_api.queue_objects.read import read_queue
+from queues.spec import QueueSpec
 from scheduler.pod import PodFacts
+from topology import vocabulary
 from topology.node import NodeFacts
 
 Facts = TypeVar("Facts")
 Object = Mapping[str, Any]
 
-READ: Final = {"Node": "", "Pod": "", "Namespace": "", "PriorityClass": "scheduling.k8s.io"}
-"""Kind → API group of what is planned with."""
-UNHEEDED: Final = frozenset({"PodDisruptionBudget", "Queue", "PodGroup", "Topology"})
+READ: Final[Mapping[str, tuple[str, ...]]] = {
+    "Node": ("",),
+    "Pod": ("",),
+    "Namespace": ("",),
+    "PriorityClass": ("scheduling.k8s.io",),
+    "Queue": (vocabulary.API_GROUP, vocabulary.KAI_QUEUE_GROUP),
+}
+"""Kind → API groups of what is planned with."""
+UNHEEDED: Final = frozenset({"PodDisruptionBudget", "PodGroup", "Topology"})
 """Kinds of the contract that this version accepts and does nothing with."""
 DEEPEST_LIST: Final = 4
 NAMES_SHOWN: Final = 5
@@ -44,7 +53,7 @@ class Item(NamedTuple):
     @property
     def is_read(self) -> bool:
         """Whether it is of a kind that is planned with; an object without apiVersion is taken by its kind."""
-        return self.kind in READ and (not self.content.get("apiVersion") or self.group == READ[self.kind])
+        return self.kind in READ and (not self.content.get("apiVersion") or self.group in READ[self.kind])
 
 
 @dataclass(slots=True)
@@ -54,6 +63,7 @@ class PlanObjects:
     nodes: list[NodeFacts] = field(default_factory=list)
     pods: list[PodFacts] = field(default_factory=list)
     namespaces: dict[str, Mapping[str, str]] = field(default_factory=dict)
+    queues: list[QueueSpec] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
@@ -72,6 +82,7 @@ def read_objects(listed: object, scheduler_name: str) -> PlanObjects:
     found.pods = _decoded(pods, "Pod", decode_pod, lambda pod: pod.key, found.problems)
     namespaces = _decoded(read, "Namespace", decode_namespace, lambda namespace: namespace.name, found.problems)
     found.namespaces = {namespace.name: namespace.labels for namespace in namespaces}
+    found.queues = _queues(read, found.problems)
     _check_uids(found.pods, found.problems)
     found.notes += _unread(items)
     found.notes += _podless(found.nodes)
@@ -132,6 +143,15 @@ def _decoded(
     return list(found.values())
 
 
+def _queues(items: list[Item], problems: list[str]) -> list[QueueSpec]:
+    """Queues of both kinds; one name in both is no mistake of the document."""
+    found = []
+    for group in READ["Queue"]:
+        of_group = [item for item in _of(items, "Queue") if (item.group or vocabulary.API_GROUP) == group]
+        found += _decoded(of_group, "Queue", read_queue, lambda queue: queue.name, problems)
+    return found
+
+
 def _classes(items: list[Item], problems: list[str]) -> PriorityClasses:
     given = _decoded(items, "PriorityClass", read_class, lambda found: found.name, problems)
     return PriorityClasses(given)
@@ -151,7 +171,7 @@ def _unread(items: list[Item]) -> Iterator[str]:
     for kind, group in sorted(kinds):
         shown = f"{kind}.{group}" if group else kind
         if kind in UNHEEDED:
-            yield f"{shown} objects are not heeded yet: pods are planned one by one, in one unlimited queue"
+            yield f"{shown} objects are not heeded yet: pods are planned one by one"
         else:
             yield f"{shown} objects play no part in a plan"
 

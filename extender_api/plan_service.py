@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Final, Protocol
 
 from extender_api import plan_document
+from scheduler.claim import ClaimRules
 from scheduler.kernels.warm import warm
 from topology.inventory import InventorySettings
 
@@ -67,11 +68,11 @@ class PlanHere:
     """Plans in this process, which is held up meanwhile."""
 
     inventory: InventorySettings
-    scheduler_name: str
+    rules: ClaimRules
 
     async def answer(self, body: bytes) -> tuple[int, bytes]:
         """See `PlanService`."""
-        return plan_document.answer_json(body, inventory=self.inventory, scheduler_name=self.scheduler_name)
+        return plan_document.answer_json(body, inventory=self.inventory, rules=self.rules)
 
     def close(self) -> None:
         """Nothing is left to give up."""
@@ -83,9 +84,9 @@ class PlanBeside:
     A document gets `limit_s` from its turn on; then the process is ended, and the next document starts another.
     """
 
-    def __init__(self, inventory: InventorySettings, scheduler_name: str, *, limit_s: float = LIMIT_S) -> None:
+    def __init__(self, inventory: InventorySettings, rules: ClaimRules, *, limit_s: float = LIMIT_S) -> None:
         self._inventory = inventory
-        self._scheduler_name = scheduler_name
+        self._rules = rules
         self._limit_s = limit_s
         self._pool: ProcessPoolExecutor | None = None
         self._turn = asyncio.Lock()
@@ -107,7 +108,7 @@ class PlanBeside:
         loop = asyncio.get_running_loop()
         try:
             async with asyncio.timeout(self._limit_s):
-                return await loop.run_in_executor(pool, _answer, body, self._inventory, self._scheduler_name)
+                return await loop.run_in_executor(pool, _answer, body, self._inventory, self._rules)
         except TimeoutError:
             self.close()
             log.warning("planning a document was given up after %g s", self._limit_s)
@@ -152,5 +153,5 @@ def _end_with_parent() -> None:
         os._exit(1)
 
 
-def _answer(body: bytes, inventory: InventorySettings, scheduler_name: str) -> tuple[int, bytes]:
-    return plan_document.answer_json(body, inventory=inventory, scheduler_name=scheduler_name)
+def _answer(body: bytes, inventory: InventorySettings, rules: ClaimRules) -> tuple[int, bytes]:
+    return plan_document.answer_json(body, inventory=inventory, rules=rules)

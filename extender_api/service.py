@@ -15,6 +15,7 @@ from typing import Final
 from extender_api import metrics, text
 from extender_api.actuator import Actuator, BindOutcome, BindResult
 from extender_api.role import Role
+from queues.spec import QueueSpec
 from scheduler.engine import Engine
 from scheduler.instruction import BindOrder, BindRefusal, Instruction, Nominate, Release, Tell
 from scheduler.pod import PodFacts
@@ -103,7 +104,7 @@ class Service:
         if new is not None:
             self.engine.apply_pod(new, self._clock())
         elif old is not None:
-            self.engine.remove_pod(old.uid)
+            self.engine.remove_pod(old.uid, self._clock())
         self._wake.set()
 
     def on_node(self, old: NodeFacts | None, new: NodeFacts | None) -> None:
@@ -116,7 +117,12 @@ class Service:
 
     def on_namespace(self, name: str, labels: Mapping[str, str] | None) -> None:
         """A namespace's labels, or None when it went."""
-        self.engine.cluster.set_namespace(name, labels)
+        self.engine.set_namespace(name, labels, self._clock())
+        self._wake.set()
+
+    def set_queues(self, specs: tuple[QueueSpec, ...]) -> None:
+        """All queues there are, of every source."""
+        self.engine.set_queues(specs, self._clock())
         self._wake.set()
 
     def on_result(self, uid: str, ok: bool) -> None:

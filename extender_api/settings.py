@@ -208,6 +208,66 @@ class Lease(Section):
     )
 
 
+class Usage(Section):
+    """Usage over time as a part of fairness: who had much lately gets less of what all quotas leave."""
+
+    source: Annotated[Literal["off", "own", "prometheus"], BeforeValidator(_switch)] = Field(
+        "off", description="own: Tangram's own samples, kept in a ConfigMap. prometheus: read from usage's URL."
+    )
+    k: float = Field(
+        1.0, ge=0, le=1000, allow_inf_nan=False, description="How much past usage weighs beside over-quota weights."
+    )
+    half_life_s: float = Field(
+        0.0, ge=0, le=31_536_000, allow_inf_nan=False, description="Usage so old counts half. 0: all counts alike."
+    )
+    window_s: float = Field(
+        604_800.0, ge=60, le=31_536_000, allow_inf_nan=False, description="Older usage does not count."
+    )
+    namespace: str = Field("tangram-system", pattern=DNS_NAME, description="Namespace of the ConfigMap with samples.")
+    config_map: str = Field("tangram-usage", pattern=DNS_NAME, description="Name of the ConfigMap with samples.")
+    prometheus_url: str | None = Field(
+        None, pattern=r"^https?://", description="Where Prometheus is, e.g. http://prometheus.monitoring:9090."
+    )
+    prometheus_query: str = Field(
+        "avg_over_time((tangram_queue_usage_ratio)[7d:5m])",
+        min_length=1,
+        description="What gives the part of the capacity, from 0 to 1, that each queue used: one series per queue and "
+        "resource, by the labels queue and resource (gpu, cpu, memory).",
+    )
+
+    @model_validator(mode="after")
+    def _has_url(self) -> Usage:
+        if self.source == "prometheus" and self.prometheus_url is None:
+            raise ValueError("source prometheus needs prometheus_url")
+        return self
+
+
+class Queues(Section):
+    """Who may have how much. Queue objects of the cluster are read where there are any."""
+
+    file: Annotated[Path, AfterValidator(Path.expanduser)] | None = Field(
+        None, description="A file of Queue documents, watched for change, for clusters without our CRD."
+    )
+    default: str | None = Field(
+        None, min_length=1, description="Queue of pods that name none, where their namespace names none either."
+    )
+    priority_classes: Annotated[tuple[str, ...], BeforeValidator(_listed)] = Field(
+        vocabulary.PRIORITY_CLASSES,
+        description="Pods of these classes are preemptible while their priority is below 100; all others are "
+        "preemptible unless a label says otherwise.",
+        json_schema_extra=_allowed("names of priority classes"),
+    )
+    starving_after_s: float = Field(
+        600.0,
+        ge=0,
+        le=31_536_000,
+        allow_inf_nan=False,
+        description="Work that waits longer for room gets a reservation. 0: never.",
+    )
+    reservations: int = Field(8, ge=0, le=1024, description="Most reservations at once.")
+    status_every_s: Seconds = Field(10.0, description="The status of a Queue is written at most so often.")
+
+
 class Reasons(Section):
     """When a waiting pod is told why."""
 
@@ -256,6 +316,8 @@ class Settings(Section):
     gate: Gate = Gate()
     nomination: Nomination = Nomination()
     lease: Lease = Lease()
+    queues: Queues = Queues()
+    usage: Usage = Usage()
     reasons: Reasons = Reasons()
     limits: Limits = Limits()
     log: Log = Log()

@@ -9,6 +9,8 @@ from typing import Final
 from extender_api import settings_fields
 from extender_api.settings_fields import SettingField
 
+SHORTER: Final[Mapping[str, tuple[str, ...]]] = {"queues.file": ("--queues",)}
+"""Flags that are written often, beside the one that follows from the key."""
 _DEST: Final = "setting "
 """Prefix of the names under which argparse keeps settings: no other option has a blank in its name."""
 
@@ -34,7 +36,9 @@ def _add(group: argparse._ArgumentGroup, field: SettingField) -> None:
         group.add_argument(field.flag, dest=dest, default=None, action=argparse.BooleanOptionalAction, help=about)
     else:
         metavar = field.path[-1].upper()
-        group.add_argument(field.flag, dest=dest, default=None, metavar=metavar, help=about)
+        group.add_argument(
+            *SHORTER.get(field.key, ()), field.flag, dest=dest, default=None, metavar=metavar, help=about
+        )
 
 
 def given(arguments: argparse.Namespace) -> Mapping[str, object]:

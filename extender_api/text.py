@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, Final
 
+from extender_api import queue_text
 from scheduler.reason import Code, Reason
 
 INTERNAL: Final = "Tangram failed to answer; its log says why"
@@ -21,6 +22,17 @@ PHRASES: Final[Mapping[Code, str]] = MappingProxyType(
     {
         Code.INVALID_REQUEST: "the pod's request contradicts itself",
         Code.HELD_BY_OTHER_GATE: "held by another scheduling gate",
+        Code.NO_QUEUE: "no queue",
+        Code.QUEUE_DOES_NOT_EXIST: "queue does not exist",
+        Code.QUEUE_BROKEN: "queue has no way to the top",
+        Code.QUEUE_NOT_A_LEAF: "queue has queues below it",
+        Code.QUEUE_NOT_ALLOWED: "queue not allowed for the namespace",
+        Code.QUEUE_CORDONED: "queue cordoned",
+        Code.OVER_LIMIT: "over the limit of the queue",
+        Code.NON_PREEMPTIBLE_OVER_QUOTA: "non-preemptible work over the quota of the queue",
+        Code.BEHIND_STRICT_HEAD: "kept for what stands before in a strict queue",
+        Code.RESERVED: "reserved for a workload that has waited long",
+        Code.MODEL_OVER_LIMIT: "over what the queue may have of this kind of GPU",
         Code.NO_NODES: "node not known to Tangram yet",
         Code.INSUFFICIENT_CPU: "too little CPU",
         Code.INSUFFICIENT_MEMORY: "too little memory",
@@ -74,6 +86,9 @@ def sentence(reason: Reason) -> str:
         return str(reason.numbers.get("text") or PHRASES[reason.code])
     if reason.code is Code.NO_NODES and not reason.nodes:
         return "the cluster has no nodes"
+    about_queues = queue_text.sentence(reason.code, reason.numbers)
+    if about_queues is not None:
+        return about_queues
     numbers = _numbers(reason)
     if not reason.nodes:
         return PHRASES[reason.code] + numbers

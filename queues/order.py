@@ -1,12 +1,23 @@
-"""Who goes next. For now one implicit queue: priority, then age."""
+"""Who goes next: between queues by what they hold beside their share, inside a queue by priority and age."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+import heapq
+from typing import Final, NamedTuple
+
+from queues.amounts import UNLIMITED, Amounts
+from queues.books import Books, Standing
+from queues.spec import Terms
+from queues.tree import Queue
+
+ENDLESS: Final = 1000
+"""How much worse it is to hold something of what one has no claim on at all."""
+PARTS: Final = 1 << 40
+"""Shares are compared in so many parts of the whole: integers, finer than any amount."""
 
 
 class Rank(NamedTuple):
-    """The place of a workload among those that wait; the smallest goes first. A total order (uid is unique).
+    """The place of a workload among those that wait in its queue; the smallest goes first. Total: uids are unique.
 
     `released` work comes first: its gate cannot be put back, so it keeps its place at the head.
     """
@@ -20,3 +31,122 @@ class Rank(NamedTuple):
 def rank(*, uid: str, priority: int, created_ms: int, released: bool) -> Rank:
     """The rank of one workload."""
     return Rank(not released, -priority, created_ms, uid)
+
+
+class QueueKey(NamedTuple):
+    """The place of a queue among its siblings; the smallest goes first (KAI's eight rules, in their order)."""
+
+    over_share: bool
+    beyond_quota: bool
+    minus_priority: int
+    uses_none: bool
+    share_with: int
+    share: int
+    allocatable: tuple[int, int, int]
+    age: tuple[int, str, str]
+
+
+def queue_key(queue: Queue, standing: Standing, ask: Amounts | None, total: Amounts) -> QueueKey:
+    """The place of a queue whose next workload asks for `ask` (None: for nothing), in a cluster that has `total`.
+
+    A queue is over its share when it is in all resources, within its quota when it is in all with the next workload.
+    """
+    spec, held, fair = queue.spec, standing.allocated, standing.fair_share
+    over_share, beyond_quota, uses_none = True, False, False
+    share = share_with = 0
+    usable = []
+    for index, terms in enumerate(spec.terms):
+        now = held[index]
+        after = now if ask is None else now + ask[index]
+        most = _allocatable(terms, fair[index], total[index])
+        usable.append(most)
+        over_share = over_share and now > fair[index]
+        beyond_quota = beyond_quota or (terms.quota != UNLIMITED and after > terms.quota)
+        uses_none = uses_none or (most == 0 and now > 0)
+        share = max(share, _part(now, most))
+        share_with = max(share_with, _part(after, most))
+    return QueueKey(
+        over_share,
+        beyond_quota,
+        -spec.priority,
+        uses_none,
+        share_with,
+        share,
+        (usable[0], usable[1], usable[2]),
+        spec.age_order,
+    )
+
+
+def _allocatable(terms: Terms, fair_share: int, total: int) -> int:
+    """What a queue may come to hold (KAI's definition); where nothing bounds it, what there is."""
+    if terms.quota == UNLIMITED:
+        return total if terms.limit == UNLIMITED else terms.limit
+    most = max(terms.quota, fair_share)
+    return most if terms.limit == UNLIMITED else min(most, terms.limit)
+
+
+def _part(held: int, usable: int) -> int:
+    return held * PARTS // usable if usable else held * ENDLESS * PARTS
+
+
+class Turns:
+    """Whose turn it is among all leaves, by walking from the top to the sibling that goes first.
+
+    A leaf takes part while it has a head: what its next workload asks for. An inner queue stands for the leaf below it
+    that goes first. Each step costs the depth of the tree times the logarithm of its width.
+    """
+
+    def __init__(self, books: Books, total: Amounts) -> None:
+        """`total` is what the top queues divide."""
+        self._books = books
+        self._total = total
+        self._heads: dict[str, Amounts] = {}
+        self._keys: dict[str, QueueKey] = {}
+        self._heaps: dict[str | None, list[tuple[QueueKey, str]]] = {}
+
+    def set_head(self, leaf: str, ask: Amounts | None) -> None:
+        """What the next workload of the leaf asks for; None: it has none to try."""
+        if ask is None:
+            self._heads.pop(leaf, None)
+        else:
+            self._heads[leaf] = ask
+        self.refresh(leaf)
+
+    def refresh(self, leaf: str) -> None:
+        """The books of the leaf and of those above it have changed."""
+        tree = self._books.tree
+        for name in tree.queues[leaf].path:
+            queue = tree.queues[name]
+            first = name if queue.is_leaf else self._first(name)
+            ask = None if first is None else self._ask(first)
+            if ask is None:
+                self._keys.pop(name, None)
+                continue
+            key = queue_key(queue, self._books[name], ask, self._total)
+            if self._keys.get(name) != key:
+                self._keys[name] = key
+                heapq.heappush(self._heaps.setdefault(queue.spec.parent, []), (key, name))
+
+    def next(self) -> str | None:
+        """The leaf whose turn it is, None when no leaf has a head."""
+        name = self._first(None)
+        while name is not None and not self._books.tree.queues[name].is_leaf:
+            name = self._first(name)
+        return name
+
+    def _ask(self, name: str) -> Amounts | None:
+        """What the leaf below a queue (or itself) that goes first asks for."""
+        step: str | None = name
+        while step is not None and not self._books.tree.queues[step].is_leaf:
+            step = self._first(step)
+        return None if step is None else self._heads.get(step)
+
+    def _first(self, parent: str | None) -> str | None:
+        """The child that goes first, None when none has a head below it."""
+        heap = self._heaps.get(parent, [])
+        while heap:
+            key, name = heap[0]
+            if self._keys.get(name) == key:
+                return name
+            heapq.heappop(heap)
+        return None

@@ -93,11 +93,27 @@ class Binding:
         """Books the very node, where a booking was lost to a restart or spoilt from outside."""
         assert record.request is not None
         self._cluster.release(record.uid)
+        self._roster.wait(record, f"bind: booked anew on {node}", now_ms)
+        refusal = self._admitted(record, node)
+        if refusal is not None:
+            return refusal
         devices = self._cluster.place_on(record.request, node)
         if devices is None:
-            self._roster.wait(record, f"bind: no room left on {node}", now_ms)
             return BindRefusal(f"no room left on {node}")
         self._cluster.book(record.facts, record.request, Allocation(node, devices), None)
+        return None
+
+    def _admitted(self, record: PodRecord, node: str) -> BindRefusal | None:
+        """Whether the pod's queue lets it start on the node; what it held may have gone to others of the queue."""
+        assert record.request is not None
+        if record.stage is Stage.UNQUEUED:
+            return BindRefusal("no queue takes the pod")
+        accounts, slot = self._cluster.accounts, self._cluster.state.slot_of.get(node)
+        admission = accounts.admit(record.queue, record.request, record.preemptible)
+        if admission.reason is not None:
+            return BindRefusal(f"the pod's queue does not let it start: {admission.reason.code}")
+        if admission.classes is not None and slot is not None and accounts.classes.of(slot) not in admission.classes:
+            return BindRefusal(f"the pod's queue may not use more devices of the kind on {node}")
         return None
 
     def _annotations(self, record: PodRecord, allocation: Allocation) -> dict[str, str]:

@@ -6,13 +6,17 @@ planner use the same class; neither touches its parts when a method here will do
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 import numpy as np
 from numpy.typing import NDArray
 
+from queues.spec import QueueSpec
 from scheduler import placement
+from scheduler.accounts import Accounts
 from scheduler.allocation import Allocation, DeviceShare
+from scheduler.charging import NodeClass
+from scheduler.claim import ClaimRules, same_claim
 from scheduler.constraints import Constraints, refusal
 from scheduler.eligibility import Eligibility
 from scheduler.growth import Growth
@@ -34,8 +38,12 @@ class Cluster:
     only then.
     """
 
-    def __init__(self, *, inventory: InventorySettings, policy: PlacementPolicy) -> None:
+    def __init__(
+        self, *, inventory: InventorySettings, policy: PlacementPolicy, rules: ClaimRules | None = None
+    ) -> None:
+        """`rules` say whose pods are in queues, and in which."""
         self._inventory_settings = inventory
+        self.accounts = Accounts(rules or ClaimRules())
         self.state = ClusterState(policy)
         self.ledger = Ledger(self.state)
         self.eligibility = Eligibility()
@@ -72,6 +80,8 @@ class Cluster:
         self.ledger.set_node(facts.name)
         for pod in self._stranded.pop(facts.name, {}).values():
             self.neighbours.add(pod, slot)
+        if self.accounts.classes.set(slot, inventory):
+            self._charge_anew(facts.name)
         self.growth.at(slot)
         return True
 
@@ -82,6 +92,7 @@ class Cluster:
             return
         del self._as_told[name]
         self.node_changes += 1
+        self.accounts.classes.clear(slot)
         self.ledger.remove_node(name)
         self.eligibility.clear_node(slot)
         stranded = self.neighbours.clear_node(slot)
@@ -90,10 +101,19 @@ class Cluster:
         self.state.remove_node(name)
         self.growth.anywhere()  # whom its pods repelled may go elsewhere now
 
-    def set_namespace(self, name: str, labels: Mapping[str, str] | None) -> None:
-        """Labels of a namespace (None: it is gone), for the namespace selectors of pod affinity."""
+    def set_namespace(self, name: str, labels: Mapping[str, str] | None) -> bool:
+        """Labels of a namespace (None: it is gone). Whether pods may have another queue now."""
         self.neighbours.set_namespace(name, labels)
         self.growth.anywhere()
+        return self.accounts.set_namespace(name, labels)
+
+    def set_queues(self, specs: Iterable[QueueSpec]) -> None:
+        """All queues there are. What pods want has to be told to the accounts again."""
+        self.accounts.set_queues(specs)
+        for name, slot in self.state.slot_of.items():
+            inventory = self.state.inventories[slot]
+            if inventory is not None and self.accounts.classes.set(slot, inventory):
+                self._charge_anew(name)
 
     def pod(self, uid: str) -> PodFacts | None:
         """The pod that stands or is booked on a node, as it was known then."""
@@ -111,6 +131,7 @@ class Cluster:
         entry = self.ledger.adopt(pod.uid, request, pod.node_name, allocation)
         self._settle(pod, pod.node_name)
         if entry is not old:
+            self._charge(pod, entry)
             # guesses about other pods of the node may have moved; and it may have left another node, or hold less
             self._grew_on(entry.node)
             if old is not None:
@@ -121,6 +142,7 @@ class Cluster:
         """Books a plan. Raises LedgerError when it does not fit."""
         self.ledger.book(pod.uid, request, allocation, deadline_ms)
         self._settle(pod, allocation.node)
+        self._charge(pod, self.ledger.entries[pod.uid])
 
     def release(self, uid: str) -> Entry | None:
         """Gives back what a pod had booked or held."""
@@ -128,7 +150,19 @@ class Cluster:
         if entry is not None:
             self._unsettle(uid, entry.node)
             self._grew_on(entry.node)
+            self.accounts.free(uid)
         return entry
+
+    def _charge(self, pod: PodFacts, entry: Entry) -> None:
+        slot = self.state.slot_of.get(entry.node, -1)
+        self.accounts.hold(pod, entry.request, NodeClass() if slot < 0 else self.accounts.classes.of(slot))
+
+    def _charge_anew(self, node: str) -> None:
+        """The class of the node is another: what its pods count for may be, too."""
+        for entry in self.ledger.on_node(node):
+            holding = self.accounts.holding(entry.uid)
+            if holding is not None:
+                self._charge(holding.pod, entry)
 
     def _grew_on(self, node: str) -> None:
         slot = self.state.slot_of.get(node)
@@ -178,9 +212,11 @@ class Cluster:
         request: Request,
         constraints: Constraints,
         allowed: Collection[str] | None = None,
+        left: NDArray[np.bool_] | None = None,
     ) -> Allocation | None:
-        """The best node with room, and devices there, or None. Books nothing."""
-        return placement.place(self.state, request, self.mask(pod, constraints, allowed))
+        """The best node with room, and devices there, or None. Books nothing. `left` is bool[slots], None for all."""
+        mask = self.mask(pod, constraints, allowed)
+        return placement.place(self.state, request, mask if left is None else mask & left)
 
     def opens(self, request: Request, constraints: Constraints, slots: Collection[int]) -> bool:
         """Whether the request fits on one of the slots, by room and by rules about the node alone."""
@@ -201,6 +237,9 @@ class Cluster:
 
     def relabel(self, pod: PodFacts) -> None:
         """Newer facts of a pod that holds a place: rules about neighbours see its labels as they are now."""
+        entry, holding = self.ledger.entries.get(pod.uid), self.accounts.holding(pod.uid)
+        if entry is not None and holding is not None and not same_claim(holding.pod, pod):
+            self._charge(pod, entry)
         known = self.neighbours.placed(pod.uid)
         if known is not None and known.labels != pod.labels:
             self._settle(pod, self.ledger.entries[pod.uid].node)
@@ -225,9 +264,15 @@ class Cluster:
         request: Request,
         constraints: Constraints,
         allowed: Collection[str] | None = None,
+        excluded: Mapping[int, Code] | None = None,
     ) -> Reason:
-        """Why the pod fits nowhere, with numbers. `allowed` are the nodes that kube-scheduler offered."""
+        """Why the pod fits nowhere, with numbers. `allowed` are the nodes that kube-scheduler offered; `excluded` are
+        slots that others' claims keep from it, which is said of those where it would fit.
+        """
         refused = self.refusals(pod, constraints)
+        if excluded:
+            fits = placement.fits(self.state, request, self.mask(pod, constraints, allowed))
+            refused.update((slot, code) for slot, code in excluded.items() if slot < fits.size and fits[slot])
         if allowed is not None:
             for slot, inventory in enumerate(self.state.inventories):
                 if inventory is not None and inventory.name not in allowed:
@@ -238,3 +283,5 @@ class Cluster:
         """Raises AssertionError when state and ledger differ."""
         self.state.validate()
         self.ledger.validate()
+        self.accounts.validate()
+        assert {holding.pod.uid for holding in self.accounts.holdings} == set(self.ledger.entries)

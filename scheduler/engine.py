@@ -6,22 +6,27 @@ instructions and verdicts; what became of an instruction comes back through `rel
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
+from queues.spec import QueueSpec
 from scheduler import advise, planner, preempt
 from scheduler.adoption import Adoption
 from scheduler.binding import Binding
 from scheduler.cluster import Cluster
 from scheduler.constraints import constraints_of
 from scheduler.engine_settings import EngineSettings
+from scheduler.expectation import Expectations
+from scheduler.exposure import Exposure
 from scheduler.filtering import Filtering
 from scheduler.hearsay import Hearsay
-from scheduler.instruction import Instruction, Nominate, Release
+from scheduler.instruction import Instruction
+from scheduler.planning import Planning
 from scheduler.pod import PodFacts
 from scheduler.reason import Code, Reason
 from scheduler.record import PodRecord, Stage
 from scheduler.request import RequestError, foreign_request, parse_request
+from scheduler.reservation import Reservations
 from scheduler.roster import Roster
 from scheduler.telling import Telling
 from scheduler.tracking import Tracking
@@ -31,8 +36,6 @@ __all__ = ["Engine", "EngineSettings"]
 
 RECENT_MS: Final = 60_000
 """A replica that takes over says again what may have been lost between it and the former one: what is so young."""
-YOUNG_MS: Final = 10_000
-"""kube-scheduler comes to a pod of that age by itself."""
 IN_FLIGHT: Final = frozenset({Stage.PLANNED, Stage.RELEASED, Stage.BINDING})
 
 
@@ -42,12 +45,17 @@ class Engine:
     def __init__(self, cluster: Cluster, settings: EngineSettings) -> None:
         self.cluster = cluster
         self.settings = settings
-        self.roster = Roster(settings.device_resources, require_device_variable=settings.require_device_variable)
+        self.roster = Roster(
+            cluster.accounts, settings.device_resources, require_device_variable=settings.require_device_variable
+        )
+        self.expectations = Expectations()
+        self.reservations = Reservations(cluster, self.expectations, settings.reservations)
         self.adoption = Adoption(cluster, settings.scheduler_name, settings.device_resources)
         self.binding = Binding(cluster, self.roster, settings)
-        self._filtering = Filtering(cluster, self.roster, settings)
+        self._filtering = Filtering(cluster, self.roster, self.reservations, settings)
         self._tracking = Tracking(cluster, self.roster)
-        self._nodes_seen = 0
+        self.exposure = Exposure(cluster, self.roster, settings.max_in_flight)
+        self._planning = Planning(cluster, self.roster, self._tracking, self.reservations, self.exposure, settings)
         self.telling = Telling(
             cluster,
             self.roster,
@@ -78,7 +86,7 @@ class Engine:
         """Takes a pod as the API shows it now. Repeated and late news are harmless."""
         self.hearsay.seen(facts.uid)
         if facts.finished:
-            self.remove_pod(facts.uid)
+            self.remove_pod(facts.uid, now_ms)
         elif facts.node_name is not None:
             self._bound(facts, now_ms)
         elif self.ours(facts):
@@ -95,8 +103,11 @@ class Engine:
             self.foreign.add(uid)
             self.hearsay.heard(uid, now_ms)
 
-    def remove_pod(self, uid: str) -> None:
-        """The pod is gone or has ended."""
+    def remove_pod(self, uid: str, now_ms: int | None = None) -> None:
+        """The pod is gone or has ended. With the time its run time is learnt from, unless it was deleted."""
+        record = self.roster.records.get(uid)
+        if now_ms is not None and record is not None:
+            self.expectations.ended(uid, now_ms, by_itself=record.facts.deleted_ms is None)
         self._forget(uid)
         self.hearsay.gone(uid)
 
@@ -114,85 +125,44 @@ class Engine:
             record.facts, record.reason = facts, None
             record.move(Stage.BOUND, f"bound to {facts.node_name}", now_ms)
             self.roster.leave(facts.uid)
+            if facts.phase == "Running":
+                self.expectations.started(facts, now_ms)
 
-    # -- planning ----------------------------------------------------------------------------------------------
+    # -- queues ------------------------------------------------------------------------------------------------------
+
+    def set_queues(self, specs: Iterable[QueueSpec], now_ms: int) -> None:
+        """All queues there are, of every source. Whoever waits stands anew; a plan that its queue no longer bears is
+        given back.
+        """
+        self.cluster.set_queues(specs)
+        self._queues_changed(now_ms)
+
+    def set_namespace(self, name: str, labels: Mapping[str, str] | None, now_ms: int) -> None:
+        """Labels of a namespace, None when it went."""
+        if self.cluster.set_namespace(name, labels):
+            self._queues_changed(now_ms, name)
+
+    def _queues_changed(self, now_ms: int, namespace: str | None = None) -> None:
+        for record in self.roster.queues_changed(now_ms, namespace):
+            self._tracking.resume(record, "queues changed", now_ms)
+        for uid in list(self.cluster.ledger.bookings):
+            booked = self.roster.records.get(uid)
+            if booked is not None and booked.settled(now_ms) and not self.cluster.accounts.still_bears(booked.facts):
+                self.cluster.release(uid)
+                self._tracking.resume(booked, "its queue no longer lets it start", now_ms)
+
+    # -- planning ----------------------------------------------------------------------------------------------------
 
     def plan(self, now_ms: int) -> tuple[list[Instruction], bool]:
         """One round. Returns what is to be done, and whether another round should follow at once."""
-        self._expire(now_ms)
-        self._leave_unsound_nodes(now_ms)
-        room = max(self.settings.max_in_flight - self.in_flight, 0)
-        result = planner.run(
-            self.cluster,
-            self.roster.line,
-            now_ms=now_ms,
-            hold_ms=self.settings.hold_ms,
-            limit=min(self.settings.round_limit, room),
-        )
-        for record, allocation in result.placed:
-            self._planned(record, allocation.node, now_ms)
-        for record in result.failed:
-            self._back_off(record, self.settings.longest_backoff_ms, now_ms)
-        if result.again_ms is not None:
-            self.roster.alarm(result.again_ms)
-        self._take_back_nominations()
-        self.telling.round(now_ms)
-        instructions, self.roster.outbox = self.roster.outbox, []
-        return instructions, result.more and len(result.placed) < room
-
-    def _planned(self, record: PodRecord, node: str, now_ms: int) -> None:
-        facts = record.facts
-        record.reason = None
-        self.roster.leave(record.uid)
-        record.move(Stage.PLANNED if facts.gates else Stage.RELEASED, f"planned on {node}", now_ms)
-        if facts.gated_by_us:
-            nominate = self.cluster.node_count >= self.settings.nominate_from_nodes
-            self.roster.outbox.append(Release(facts.uid, facts.namespace, facts.name, node, facts.gates, nominate))
-        elif self._has_to_be_woken(record, now_ms):
-            again = facts.nominated_node == node
-            self.roster.outbox.append(Nominate(facts.uid, facts.namespace, facts.name, node, again))
-
-    @staticmethod
-    def _has_to_be_woken(record: PodRecord, now_ms: int) -> bool:
-        """Whether kube-scheduler may have put the released pod aside. A young one it will come to by itself."""
-        return bool(record.refusals or record.expiries) or now_ms - record.since_ms > YOUNG_MS
-
-    def _expire(self, now_ms: int) -> None:
         for uid in self.hearsay.give_up(now_ms):
             entry, record = self.cluster.ledger.entries.get(uid), self.roster.records.get(uid)
             if (entry is None or not entry.bound) and (record is None or record.settled(now_ms)):
                 self._forget(uid)
-        for uid in self.cluster.ledger.expired(now_ms):
-            record = self.roster.records.get(uid)
-            self.cluster.release(uid)
-            if record is not None:
-                record.expiries += 1
-                self._back_off(record, self.settings.backoff_ms(record.expiries), now_ms)
-                self._tracking.resume(record, "booking expired", now_ms)
-
-    def _back_off(self, record: PodRecord, wait_ms: int, now_ms: int) -> None:
-        record.not_before_ms = now_ms + wait_ms
-        self.roster.alarm(record.not_before_ms)
-
-    def _leave_unsound_nodes(self, now_ms: int) -> None:
-        """Plans anew what is booked on nodes that went, closed or lost room since the last round."""
-        if self._nodes_seen == self.cluster.node_changes:
-            return
-        self._nodes_seen = self.cluster.node_changes
-        for uid in list(self.cluster.ledger.bookings):
-            record = self.roster.records.get(uid)
-            if record is None or not record.settled(now_ms) or self.cluster.bears(record.facts, record.constraints):
-                continue
-            self.cluster.release(uid)
-            self._tracking.resume(record, "its node went, closed or lost room", now_ms)
-
-    def _take_back_nominations(self) -> None:
-        """kube-scheduler keeps room for a nominated pod; one that waits again needs none there."""
-        for record in self.roster.unnamed:
-            facts = record.facts
-            if facts.nominated_node is not None and record.uid in self.roster.waiting:
-                self.roster.outbox.append(Nominate(facts.uid, facts.namespace, facts.name, None))
-        self.roster.unnamed.clear()
+        more = self._planning.round(now_ms)
+        self.telling.round(now_ms)
+        instructions, self.roster.outbox = self.roster.outbox, []
+        return instructions, more
 
     def next_deadline_ms(self, now_ms: int) -> int | None:
         """When a round is due although nothing happens: a message to give, a booking to expire, a wait to end."""
@@ -225,7 +195,7 @@ class Engine:
                 continue
             record.warned.clear()
             record.told = None
-            if record.stage is Stage.REFUSED:
+            if record.stage in (Stage.REFUSED, Stage.UNQUEUED):
                 self.roster.tell(record, now_ms)
             elif record.stage is Stage.WAITING:
                 self.roster.warn(record)
@@ -234,20 +204,26 @@ class Engine:
         """Why a waiting pod has no place as things are; None when there is one and its turn will come."""
         if record.not_before_ms > now_ms:
             return Reason(Code.BACKING_OFF)
+        group = self.roster.line.alike(record)
+        if group.block is not None:
+            return group.block
+        left = None if group.room is None else group.room.slots(self.cluster)
         if record.request is not None and self.cluster.place(
-            record.facts, record.request, record.constraints, record.allowed_nodes(now_ms)
+            record.facts, record.request, record.constraints, record.allowed_nodes(now_ms), left
         ):
             return None
         return self.telling.why(record, now_ms)
 
     def released(self, uid: str, ok: bool, now_ms: int) -> None:
-        """What became of a Release or Nominate. A failed release gives the place back and waits a little."""
+        """What became of a Release, Expose or Nominate. A failed release gives the place back and waits a little."""
         record = self.roster.records.get(uid)
+        if not ok:
+            self.exposure.forget(uid)
         if record is None or ok or record.stage is not Stage.PLANNED:
             return
         self.cluster.release(uid)
         record.failures += 1
-        self._back_off(record, self.settings.backoff_ms(record.failures), now_ms)
+        self.roster.back_off(record, self.settings.backoff_ms(record.failures), now_ms)
         self.roster.wait(record, "release failed", now_ms)
 
     # -- kube-scheduler's questions ----------------------------------------------------------------------------

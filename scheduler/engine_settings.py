@@ -35,6 +35,10 @@ class EngineSettings:
     longest_backoff_ms: int = 300_000
     shortest_booking_ms: int = 15_000
     """A pod whose bookings expire again and again holds its place for less and less time, down to this."""
+    starving_after_ms: int = 600_000
+    """A pod that waits longer for room gets a reservation, where its queue does not say otherwise. 0: never."""
+    reservations: int = 8
+    """Most reservations at once."""
     unsure_ms: int = 20_000
     """How long a Binding that was sent without an answer may still take effect."""
 

@@ -3,22 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 from scheduler import advise
 from scheduler.cluster import Cluster
 from scheduler.engine_settings import EngineSettings
+from scheduler.line import form_of
 from scheduler.reason import Code
 from scheduler.record import PodRecord, Stage
+from scheduler.reservation import Reservations
+from scheduler.room import Kept, Room
 from scheduler.roster import Roster
 from scheduler.verdict import FilterVerdict
+
+NOT_ADMITTED: Final = "the pod's queue does not let it start now; it waits for its turn"
+"""A constant phrase, and trouble rather than a refusal: autoscalers must not buy nodes for it."""
 
 
 class Filtering:
     """Answers for pods of ours that are on the roster. Asked again it answers the same."""
 
-    def __init__(self, cluster: Cluster, roster: Roster, settings: EngineSettings) -> None:
+    def __init__(self, cluster: Cluster, roster: Roster, reservations: Reservations, settings: EngineSettings) -> None:
         self._cluster = cluster
         self._roster = roster
+        self._reservations = reservations
         self._settings = settings
 
     def answer(self, record: PodRecord, offered: Sequence[str], nominated: str | None, now_ms: int) -> FilterVerdict:
@@ -31,6 +39,8 @@ class Filtering:
             return FilterVerdict(error=trouble)
         if record.request is None:
             return FilterVerdict(refused=dict.fromkeys(offered, Code.INVALID_REQUEST))
+        if record.stage is Stage.UNQUEUED:
+            return FilterVerdict(error=NOT_ADMITTED)
         entry = self._cluster.ledger.entries.get(record.uid)
         sound = entry is not None and self._cluster.ledger.sound(entry.uid)
         if entry is not None and sound and entry.node in offered:
@@ -63,7 +73,14 @@ class Filtering:
         allowed = frozenset(offered)
         if not only_nominated:
             self._roster.alarm(record.learn_offered(allowed, now_ms, self._settings.fact_ttl_ms))
-        allocation = self._cluster.place(record.facts, record.request, record.constraints, allowed)
+        if record.stage is Stage.UNQUEUED:
+            return FilterVerdict(error=NOT_ADMITTED)
+        admission = self._cluster.accounts.admit(record.queue, record.request, record.preemptible)
+        if admission.reason is not None:
+            return FilterVerdict(error=NOT_ADMITTED)
+        kept = Kept(admission.classes, self._reservations.forbidden(record, now_ms))
+        left = Room(form_of(record), kept, None).slots(self._cluster)
+        allocation = self._cluster.place(record.facts, record.request, record.constraints, allowed, left)
         if allocation is None:
             record.refusals += 1
             record.move(Stage.WAITING, "filter: no offered node fits", now_ms)

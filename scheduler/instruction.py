@@ -24,6 +24,16 @@ class Release:
 
 
 @dataclass(frozen=True, slots=True)
+class Expose:
+    """Take our gate off a pod for which there is no room, so that it counts as unschedulable. Gates as in `Release`."""
+
+    uid: str
+    namespace: str
+    name: str
+    gates: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Nominate:
     """Announce a new plan for a pod that is already released: kube-scheduler then asks again.
 
@@ -60,7 +70,7 @@ class Warn:
     text: str
 
 
-Instruction = Release | Nominate | Tell | Warn
+Instruction = Release | Expose | Nominate | Tell | Warn
 
 
 @dataclass(frozen=True, slots=True)

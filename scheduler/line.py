@@ -1,69 +1,129 @@
-"""Those that wait for a plan, in order, with pods that are alike standing together."""
+"""Those that wait for a plan, by queue and in order, with pods that are alike standing together."""
 
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from operator import attrgetter
+from typing import Final, NamedTuple
 
-from scheduler.constraints import Constraints
+import numpy as np
+from numpy.typing import NDArray
+
+from scheduler.reason import Reason
 from scheduler.record import PodRecord
-from scheduler.request import Request
+from scheduler.room import Form, Kept, Room
 
-Form = tuple[Request | None, Constraints]
-"""What pods ask for, and which nodes they may go to by rules about the node alone."""
+ROOMS_REMEMBERED: Final = 1 << 14
 
 _rank = attrgetter("rank")
 
 
+class Mark(NamedTuple):
+    """Circumstances: as long as they are the same, what keeps a group from starting still does.
+
+    Numbers of changes: of the queues, of reservations, and of the times that the group's queue or one above it came to
+    hold less; and the uid of the pod that holds up a strict queue.
+    """
+
+    epoch: int = -1
+    reservations: int = 0
+    freed: int = 0
+    strict_head: str | None = None
+
+
+class Kind(NamedTuple):
+    """What makes waiting pods alike. `runtime_ms` is how long they say that they run, None when they say nothing."""
+
+    queue: str
+    preemptible: bool
+    form: Form
+    runtime_ms: int | None
+
+
 def form_of(record: PodRecord) -> Form:
     """The form of a pod."""
-    return (record.request, record.constraints)
+    return Form(record.request, record.constraints)
 
 
 class Alike:
-    """Waiting pods of one form, in order. Where there is no room for one of them there is none for the others.
+    """Waiting pods of one kind, in order. What keeps one of them from starting keeps the others, too.
 
-    `hopeless_at` is the number of the growth up to which that is known, None when there may be room.
+    `block` is why their queue lets none of them start, `room` what is known about room for them; both hold while the
+    circumstances are those of `mark`.
     """
 
-    __slots__ = ("hopeless_at", "pods")
+    __slots__ = ("block", "kind", "mark", "pods", "room")
 
-    def __init__(self) -> None:
+    def __init__(self, kind: Kind) -> None:
+        self.kind: Final = kind
         self.pods: list[PodRecord] = []
-        self.hopeless_at: int | None = None
+        self.block: Reason | None = None
+        self.room: Room | None = None
+        self.mark = Mark()
 
 
 class Line:
-    """The waiting pods by form. Adding and removing costs little however many wait."""
+    """The waiting pods by queue and kind. Adding and removing costs little however many wait."""
 
     def __init__(self) -> None:
-        self._alike: dict[Form, Alike] = {}
+        self._queues: dict[str, dict[Kind, Alike]] = {}
+        self._rooms: dict[tuple[Form, Kept], Room] = {}
 
     @property
     def groups(self) -> Iterable[Alike]:
         """None of them is empty."""
-        return self._alike.values()
+        return (group for groups in self._queues.values() for group in groups.values())
+
+    @property
+    def queues(self) -> Mapping[str, Mapping[Kind, Alike]]:
+        """Queues in which somebody waits."""
+        return self._queues
 
     def add(self, record: PodRecord) -> None:
-        """The pod joins. It must not change its rank or form until it is removed."""
-        insort(self._alike.setdefault(form_of(record), Alike()).pods, record, key=_rank)
+        """The pod joins. It must not change its rank or kind until it is removed."""
+        groups = self._queues.setdefault(record.queue, {})
+        kind = _kind_of(record)
+        group = groups.get(kind)
+        if group is None:
+            group = groups[kind] = Alike(kind)
+        insort(group.pods, record, key=_rank)
 
     def remove(self, record: PodRecord) -> None:
         """The pod, which is in the line, leaves it."""
-        form = form_of(record)
-        pods = self._alike[form].pods
+        groups = self._queues[record.queue]
+        kind = _kind_of(record)
+        pods = groups[kind].pods
         del pods[bisect_left(pods, record.rank, key=_rank)]
         if not pods:
-            del self._alike[form]
+            del groups[kind]
+            if not groups:
+                del self._queues[record.queue]
 
     def alike(self, record: PodRecord) -> Alike:
         """Those that stand together with a pod of the line."""
-        return self._alike[form_of(record)]
+        return self._queues[record.queue][_kind_of(record)]
+
+    def room(self, form: Form, kept: Kept, strict_slots: NDArray[np.bool_] | None = None) -> Room:
+        """What is known about room for a form: the same for all queues from which the same is kept."""
+        found = self._rooms.get((form, kept))
+        if found is None:
+            if len(self._rooms) >= ROOMS_REMEMBERED:
+                self._rooms.clear()
+            found = self._rooms[form, kept] = Room(form, kept, strict_slots)
+        return found
 
     def validate(self) -> None:
         """Raises AssertionError when pods stand in the wrong place; for tests."""
-        for form, group in self._alike.items():
-            assert group.pods, form
-            assert group.pods == sorted(group.pods, key=_rank)
-            assert all(form_of(record) == form for record in group.pods)
+        for queue, groups in self._queues.items():
+            assert groups, queue
+            for kind, group in groups.items():
+                assert group.pods, kind
+                assert group.kind == kind
+                assert kind.queue == queue
+                assert group.pods == sorted(group.pods, key=_rank)
+                assert all(_kind_of(record) == kind for record in group.pods)
+
+
+def _kind_of(record: PodRecord) -> Kind:
+    return Kind(record.queue, record.preemptible, form_of(record), record.runtime_ms)

@@ -1,10 +1,9 @@
-"""A planning round: takes the waiting pods in order and places each whole or not at all."""
+"""A planning round: takes the waiting pods in the order of their queues and places each whole or not at all."""
 
 from __future__ import annotations
 
-import heapq
 import logging
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -12,9 +11,12 @@ import numpy as np
 
 from scheduler import placement
 from scheduler.allocation import Allocation
+from scheduler.candidates import Candidates
 from scheduler.cluster import Cluster
-from scheduler.line import Alike, Form, Line, form_of
+from scheduler.line import Alike, Line, form_of
 from scheduler.record import PodRecord
+from scheduler.reservation import Reservations
+from scheduler.room import Form
 
 logger = logging.getLogger(__name__)
 
@@ -38,49 +40,50 @@ class Round:
     failed: list[PodRecord] = field(default_factory=list)
     more: bool = False
     again_ms: int | None = None
+    vain: int = 0
 
 
 def in_order(waiting: Iterable[PodRecord]) -> list[PodRecord]:
-    """The order in which waiting pods are tried: total and stable."""
+    """The order in which waiting pods of one queue are tried: total and stable."""
     return sorted(waiting, key=lambda record: record.rank)
 
 
-def run(cluster: Cluster, line: Line, *, now_ms: int, hold_ms: Callable[[int], int], limit: int) -> Round:
+def run(
+    cluster: Cluster,
+    line: Line,
+    *,
+    now_ms: int,
+    hold_ms: Callable[[int], int],
+    limit: int,
+    reservations: Reservations | None = None,
+) -> Round:
     """One round. Books at most `limit` placements, each for `hold_ms(expiries)`; `line` stays as it is.
 
-    Within a round room only shrinks, so pods like one that found none are passed over: ten thousand waiting copies of
-    one pod cost one search. They stay passed over until something grows where one of them could go.
+    Within a round room and quota only shrink, so pods like one that may not start are passed over: ten thousand waiting
+    copies of one pod cost one search. They stay passed over until something grows where one of them could go, or until
+    their queue holds less.
     """
     result = Round()
-    vain = 0
-    for record, group in _worth_a_try(cluster, line, now_ms):
-        if len(result.placed) >= limit or vain >= VAIN_SEARCHES:
+    candidates = Candidates(cluster, line, now_ms, reservations)
+    while (turn := candidates.next()) is not None:
+        if len(result.placed) >= limit or result.vain >= VAIN_SEARCHES:
             result.more = True
             break
-        try:
-            allocation = _place(cluster, record, now_ms, now_ms + hold_ms(record.expiries))
-        except Exception:
-            logger.exception("planning of %s failed", record.facts.key)
-            result.failed.append(record)
-            continue
-        if allocation is not None:
-            result.placed.append((record, allocation))
-            continue
-        vain += 1
-        if form(cluster, record, now_ms) is None:
-            record.tried_epoch = _epoch(cluster, record)
-            record.vain += 1
-            record.search_again_ms = result.again_ms = now_ms + odd_wait_ms(record.vain)
-        else:
-            group.hopeless_at = cluster.growth.now
+        record, group = turn
+        deadline_ms = now_ms + hold_ms(record.expiries)
+        placed = _try(cluster, candidates, record, group, now_ms, deadline_ms, result)
+        candidates.done(record, group, placed=placed)
     return result
 
 
 def hopeless(cluster: Cluster, line: Line, record: PodRecord, now_ms: int) -> bool:
-    """Whether a pod of the line has been looked at and fits nowhere as things are."""
-    if line.alike(record).hopeless_at == cluster.growth.now:
+    """Whether a pod of the line has been looked at and may not start, or fits nowhere, as things are."""
+    group = line.alike(record)
+    if group.block is not None:
         return True
-    return form(cluster, record, now_ms) is None and record.tried_epoch == _epoch(cluster, record)
+    if group.room is not None and group.room.hopeless_at == cluster.growth.now:
+        return True
+    return form(cluster, record, now_ms) is None and record.tried_epoch == epoch_of(cluster, record)
 
 
 def form(cluster: Cluster, record: PodRecord, now_ms: int) -> Form | None:
@@ -93,49 +96,12 @@ def form(cluster: Cluster, record: PodRecord, now_ms: int) -> Form | None:
     return form_of(record)
 
 
-def _worth_a_try(cluster: Cluster, line: Line, now_ms: int) -> Iterator[tuple[PodRecord, Alike]]:
-    """Waiting pods in order, without those of which it is known that they fit nowhere."""
-    heads = [(group.pods[0].rank, 0, group) for group in line.groups if not _still_hopeless(cluster, group)]
-    heapq.heapify(heads)
-    while heads:
-        _, place, group = heads[0]
-        if group.hopeless_at is not None:  # found out in this round
-            heapq.heappop(heads)
-            continue
-        if place + 1 < len(group.pods):
-            heapq.heapreplace(heads, (group.pods[place + 1].rank, place + 1, group))
-        else:
-            heapq.heappop(heads)
-        record = group.pods[place]
-        if record.not_before_ms > now_ms:
-            continue
-        if form(cluster, record, now_ms) is not None or _odd_one_is_due(cluster, record, now_ms):
-            yield record, group
-
-
 def odd_wait_ms(vain: int) -> int:
     """The wait after so many vain searches: none after the first."""
     return 0 if vain < 2 else min(25 << min(vain, 10), ODD_LONGEST_MS)
 
 
-def _odd_one_is_due(cluster: Cluster, record: PodRecord, now_ms: int) -> bool:
-    return record.tried_epoch != _epoch(cluster, record) and record.search_again_ms <= now_ms
-
-
-def _still_hopeless(cluster: Cluster, group: Alike) -> bool:
-    """Brings `hopeless_at` up to date: looks only at nodes where something grew since."""
-    if group.hopeless_at is None:
-        return False
-    grown = cluster.growth.since(group.hopeless_at)
-    first = group.pods[0]
-    if grown is None or (first.request is not None and cluster.opens(first.request, first.constraints, grown)):
-        group.hopeless_at = None
-    else:
-        group.hopeless_at = cluster.growth.now
-    return group.hopeless_at is not None
-
-
-def _epoch(cluster: Cluster, record: PodRecord) -> int:
+def epoch_of(cluster: Cluster, record: PodRecord) -> int:
     """As long as it stays the same, a pod that is like no other need not be tried again.
 
     Required affinity may be met by pods that come, so there every change counts.
@@ -143,22 +109,59 @@ def _epoch(cluster: Cluster, record: PodRecord) -> int:
     return cluster.growth.now + (cluster.state.version if record.facts.pod_affinity else 0)
 
 
-def _place(cluster: Cluster, record: PodRecord, now_ms: int, deadline_ms: int) -> Allocation | None:
-    if record.request is None:
-        return None
-    allocation = cluster.place(record.facts, record.request, record.constraints, record.allowed_nodes(now_ms))
-    if allocation is not None:
-        cluster.book(record.facts, record.request, allocation, deadline_ms)
-    return allocation
+def _try(
+    cluster: Cluster,
+    candidates: Candidates,
+    record: PodRecord,
+    group: Alike,
+    now_ms: int,
+    deadline_ms: int,
+    result: Round,
+) -> bool:
+    """Places the pod if its queue and the nodes have room for it. Notes what is found out otherwise."""
+    try:
+        room = candidates.room(record, group)
+        if room is None or record.request is None:
+            return False
+        odd = form(cluster, record, now_ms) is None
+        if odd and not _odd_one_is_due(cluster, record, now_ms):
+            return False
+        if not odd and room.is_hopeless(cluster):
+            return False
+        allocation = cluster.place(
+            record.facts, record.request, record.constraints, record.allowed_nodes(now_ms), room.slots(cluster)
+        )
+        if allocation is not None:
+            cluster.book(record.facts, record.request, allocation, deadline_ms)
+            result.placed.append((record, allocation))
+            return True
+    except Exception:
+        logger.exception("planning of %s failed", record.facts.key)
+        result.failed.append(record)
+        return False
+    result.vain += 1
+    if odd:
+        record.tried_epoch = epoch_of(cluster, record)
+        record.vain += 1
+        record.search_again_ms = result.again_ms = now_ms + odd_wait_ms(record.vain)
+    else:
+        room.hopeless_at = cluster.growth.now
+    return False
+
+
+def _odd_one_is_due(cluster: Cluster, record: PodRecord, now_ms: int) -> bool:
+    return record.tried_epoch != epoch_of(cluster, record) and record.search_again_ms <= now_ms
 
 
 def validate(cluster: Cluster, line: Line) -> None:
     """Raises AssertionError when a pod is passed over although there is room for it; for tests."""
     for group in line.groups:
-        first = group.pods[0]
-        if group.hopeless_at is None or first.request is None:
+        first, room = group.pods[0], group.room
+        if room is None or room.hopeless_at is None or first.request is None:
             continue
-        grown = cluster.growth.since(group.hopeless_at)
-        mask = cluster.eligibility.mask(first.constraints)
+        grown = cluster.growth.since(room.hopeless_at)
+        mask, left = cluster.eligibility.mask(first.constraints), room.slots(cluster)
+        if left is not None:
+            mask = mask[: left.size] & left
         fitting = set(np.flatnonzero(placement.fits(cluster.state, first.request, mask)).tolist())
         assert grown is None or fitting <= grown, (first.uid, fitting, grown)

@@ -13,6 +13,17 @@ class Code(StrEnum):
     # the request itself
     INVALID_REQUEST = "INVALID_REQUEST"
     HELD_BY_OTHER_GATE = "HELD_BY_OTHER_GATE"
+    # the queue
+    NO_QUEUE = "NO_QUEUE"
+    QUEUE_DOES_NOT_EXIST = "QUEUE_DOES_NOT_EXIST"
+    QUEUE_BROKEN = "QUEUE_BROKEN"
+    QUEUE_NOT_A_LEAF = "QUEUE_NOT_A_LEAF"
+    QUEUE_NOT_ALLOWED = "QUEUE_NOT_ALLOWED"
+    QUEUE_CORDONED = "QUEUE_CORDONED"
+    OVER_LIMIT = "OVER_LIMIT"
+    NON_PREEMPTIBLE_OVER_QUOTA = "NON_PREEMPTIBLE_OVER_QUOTA"
+    BEHIND_STRICT_HEAD = "BEHIND_STRICT_HEAD"
+    """The queue is strict, and what stands before in it comes first."""
     # what a node lacks
     NO_NODES = "NO_NODES"
     INSUFFICIENT_CPU = "INSUFFICIENT_CPU"
@@ -36,6 +47,10 @@ class Code(StrEnum):
     HOST_PORT_TAKEN = "HOST_PORT_TAKEN"
     POD_AFFINITY = "POD_AFFINITY"
     POD_ANTI_AFFINITY = "POD_ANTI_AFFINITY"
+    RESERVED = "RESERVED"
+    """Kept for a workload that has waited for long."""
+    MODEL_OVER_LIMIT = "MODEL_OVER_LIMIT"
+    """The queue may not use more devices of the node's kind."""
     NOT_OFFERED = "NOT_OFFERED"
     SHARES_NEED_PLAN_MODE = "SHARES_NEED_PLAN_MODE"
     # where the way was interrupted

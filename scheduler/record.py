@@ -9,6 +9,7 @@ from enum import StrEnum
 from typing import Final, NamedTuple
 
 from queues import order
+from queues.amounts import NOTHING, Amounts
 from scheduler.constraints import Constraints
 from scheduler.pod import PodFacts
 from scheduler.reason import Code, Reason
@@ -25,6 +26,8 @@ class Stage(StrEnum):
     """Carries a gate of somebody else: neither demand nor ready."""
     REFUSED = "refused"
     """Its request contradicts itself: waits for its author."""
+    UNQUEUED = "unqueued"
+    """No queue takes it: waits for its author or an administrator."""
     WAITING = "waiting"
     """Wants a plan."""
     PLANNED = "planned"
@@ -62,8 +65,16 @@ class PodRecord:
     problem: RequestError | None
     since_ms: int
     stage: Stage = Stage.WAITING
+    queue: str = ""
+    """The leaf in which it waits; set, with the next three, when it begins to wait."""
+    preemptible: bool = True
+    wants: Amounts = NOTHING
+    runtime_ms: int | None = None
+    """How long it says that it runs."""
     rank: order.Rank = field(init=False)
     """Its place among those that wait; changes only in `take`."""
+    was_gated: bool = False
+    """Our gate has been seen on it. One that never had it was not released by anybody."""
     offered: OfferedFact | None = None
     offered_times: int = 0
     tried_epoch: int = -1
@@ -98,9 +109,9 @@ class PodRecord:
     def take(self, facts: PodFacts) -> None:
         """Takes newer facts, and the rank that follows from them."""
         self.facts = facts
-        self.rank = order.rank(
-            uid=facts.uid, priority=facts.priority, created_ms=facts.created_ms, released=not facts.gates
-        )
+        self.was_gated = self.was_gated or facts.gated_by_us
+        released = self.was_gated and not facts.gates
+        self.rank = order.rank(uid=facts.uid, priority=facts.priority, created_ms=facts.created_ms, released=released)
 
     def settled(self, now_ms: int) -> bool:
         """Whether no Binding of the pod can take effect any more: only then may its place be given away."""

@@ -5,11 +5,16 @@ from __future__ import annotations
 import heapq
 from collections.abc import Sequence
 
-from scheduler import device_variable
+from queues.access import Choice
+from queues.amounts import NOTHING
+from scheduler import device_variable, expectation
+from scheduler.accounts import Accounts
+from scheduler.claim import misunderstandings, same_claim
 from scheduler.constraints import constraints_of
 from scheduler.instruction import Instruction, Tell, Warn
 from scheduler.line import Line
 from scheduler.pod import PodFacts
+from scheduler.reason import Code, Reason
 from scheduler.record import PodRecord, Stage
 from scheduler.request import Request, RequestError, parse_request, warnings_of
 
@@ -17,7 +22,11 @@ from scheduler.request import Request, RequestError, parse_request, warnings_of
 class Roster:
     """Records by uid, the waiting ones also in line, and the outbox of instructions for the next round."""
 
-    def __init__(self, device_resources: Sequence[str], *, require_device_variable: bool = False) -> None:
+    def __init__(
+        self, accounts: Accounts, device_resources: Sequence[str], *, require_device_variable: bool = False
+    ) -> None:
+        """`accounts` know the queues, and are told what waits."""
+        self._accounts = accounts
         self._device_resources = device_resources
         self._require_device_variable = require_device_variable
         self.records: dict[str, PodRecord] = {}
@@ -36,14 +45,15 @@ class Roster:
         """A record for a pod seen for the first time. A request that makes no sense is kept as such."""
         request, problem = self._read(facts)
         record = PodRecord(facts, constraints_of(facts), request, problem, since_ms=now_ms)
+        record.runtime_ms = expectation.declared_ms(facts)
         self.records[facts.uid] = record
         return record
 
     def refresh(self, record: PodRecord, facts: PodFacts) -> bool:
         """Takes newer facts. True when what the pod wants has changed."""
         old = record.facts
-        same_wish = _same_wish(old, facts)
-        if same_wish and old.gates == facts.gates and old.priority == facts.priority:
+        same_wish, same = _same_wish(old, facts), same_claim(old, facts)
+        if same_wish and same and old.gates == facts.gates:
             record.facts = facts
             return False
         in_line = record.uid in self.waiting
@@ -52,8 +62,9 @@ class Roster:
         record.take(facts)
         changed = not same_wish and self._reread(record)
         if in_line:
-            self.line.add(record)
-        return changed
+            # one that no queue takes any more keeps its place until it is asked to wait again, which is next
+            self._join(record, self._accounts.choice(facts).queue or record.queue)
+        return changed or not same
 
     def _reread(self, record: PodRecord) -> bool:
         request, problem = self._read(record.facts)
@@ -61,6 +72,7 @@ class Roster:
         if (request, str(problem), constraints) == (record.request, str(record.problem), record.constraints):
             return False
         record.request, record.problem, record.constraints = request, problem, constraints
+        record.runtime_ms = expectation.declared_ms(record.facts)
         record.tried_epoch, record.offered = -1, None
         return True
 
@@ -81,22 +93,73 @@ class Roster:
     # -- who waits -----------------------------------------------------------------------------------------------
 
     def wait(self, record: PodRecord, cause: str, now_ms: int) -> None:
-        """The pod wants a (new) plan."""
+        """The pod wants a (new) plan. One that no queue takes waits for that first."""
+        choice = self._accounts.choice(record.facts)
+        if choice.queue is None:
+            self._turn_away(record, choice, now_ms)
+            return
         if record.uid not in self.waiting:
             record.tried_epoch = -1
             self.waiting[record.uid] = record
-            self.line.add(record)
+            self._join(record, choice.queue)
             self.fresh.append(record)
             if record.facts.nominated_node is not None:
                 self.unnamed.append(record)
         record.move(Stage.WAITING, cause, now_ms)
+
+    def _join(self, record: PodRecord, queue: str) -> None:
+        """The pod joins the line of a leaf."""
+        record.queue = queue
+        record.preemptible = self._accounts.is_preemptible(record.facts, queue)
+        record.wants = NOTHING if record.request is None else self._accounts.wants(record.request)
+        self._accounts.want(record.uid, queue, record.wants)
+        self.line.add(record)
+
+    def _turn_away(self, record: PodRecord, choice: Choice, now_ms: int) -> None:
+        assert choice.refusal is not None
+        self.leave(record.uid)
+        record.reason = Reason(Code(choice.refusal.value), choice.numbers)
+        record.move(Stage.UNQUEUED, choice.refusal.value, now_ms)
+        self.tell(record, now_ms)
+
+    def queues_changed(self, now_ms: int, namespace: str | None = None) -> list[PodRecord]:
+        """Queues, or access to them, are others: everyone who waits (in a namespace) stands anew.
+
+        Returns those that no queue took before.
+        """
+        turned_away = []
+        for record in self.records.values():
+            if namespace is not None and record.facts.namespace != namespace:
+                continue
+            if record.stage is Stage.UNQUEUED:
+                turned_away.append(record)
+            elif record.uid in self.waiting:
+                self.line.remove(record)
+                del self.waiting[record.uid]
+                self._accounts.unwant(record.uid)
+                self._stand_anew(record, now_ms)
+        return turned_away
+
+    def _stand_anew(self, record: PodRecord, now_ms: int) -> None:
+        choice = self._accounts.choice(record.facts)
+        if choice.queue is None:
+            self._turn_away(record, choice, now_ms)
+        else:
+            self.waiting[record.uid] = record
+            self._join(record, choice.queue)
 
     def leave(self, uid: str) -> None:
         """The pod wants no plan now."""
         record = self.waiting.pop(uid, None)
         if record is not None:
             self.line.remove(record)
+            self._accounts.unwant(uid)
             record.vain = record.search_again_ms = 0
+
+    def back_off(self, record: PodRecord, wait_ms: int, now_ms: int) -> None:
+        """The pod is not tried again before a while has passed."""
+        record.not_before_ms = now_ms + wait_ms
+        self.alarm(record.not_before_ms)
 
     def alarm(self, at_ms: int) -> None:
         """A round is due at this time: a waiting pod may be worth another try."""
@@ -113,10 +176,12 @@ class Roster:
     def warn(self, record: PodRecord) -> None:
         """Orders one warning for each thing in the pod that works but is not meant."""
         facts = record.facts
-        for warning in warnings_of(facts):
-            if warning.problem not in record.warned:
-                record.warned.add(warning.problem)
-                self.outbox.append(Warn(facts.uid, facts.namespace, facts.name, warning.problem, warning.text))
+        found: dict[str, str] = {warning.problem: warning.text for warning in warnings_of(facts)}
+        found |= misunderstandings(facts) | expectation.misunderstandings(facts)
+        for problem, text in found.items():
+            if problem not in record.warned:
+                record.warned.add(problem)
+                self.outbox.append(Warn(facts.uid, facts.namespace, facts.name, problem, text))
 
     def tell(self, record: PodRecord, now_ms: int) -> bool:
         """Orders a message when the reason's code is new; returns whether it is."""

@@ -11,9 +11,9 @@ from typing import Final, NamedTuple
 
 from scheduler import planner
 from scheduler.cluster import Cluster
-from scheduler.line import Form
 from scheduler.reason import Code, Reason
 from scheduler.record import PodRecord
+from scheduler.room import Form, Kept
 from scheduler.roster import Roster
 
 TICK_MS: Final = 250
@@ -40,7 +40,7 @@ class Telling:
         self._per_tick = per_tick
         self._due: list[tuple[int, str]] = []
         self._rest_until_ms = 0
-        self._found: dict[Form, _Found] = {}
+        self._found: dict[tuple[Form, Kept], _Found] = {}
 
     def clear(self) -> None:
         """Forgets whom to look at."""
@@ -94,10 +94,14 @@ class Telling:
 
         That of its form does while nothing has changed, and for a pod that knows one already also a little longer.
         """
+        group = self._roster.line.alike(record)
+        if group.block is not None:
+            return group.block, False
         form = planner.form(self._cluster, record, now_ms)
-        if form is None:
+        if form is None or group.room is None:
             return self.why(record, now_ms), True
-        found = self._found.get(form)
+        key = (form, group.room.kept)
+        found = self._found.get(key)
         version = self._cluster.state.version
         old_enough_ms = self._again_after_ms // 2 if record.told is not None else TICK_MS
         if found is not None and (found.version == version or now_ms - found.at_ms < old_enough_ms):
@@ -105,14 +109,21 @@ class Telling:
         if len(self._found) >= FORMS_REMEMBERED:
             self._found.clear()
         reason = self.why(record, now_ms)
-        self._found[form] = _Found(reason, now_ms, version)
+        self._found[key] = _Found(reason, now_ms, version)
         return reason, True
 
     def why(self, record: PodRecord, now_ms: int) -> Reason:
         """Why the pod has no place, as of now."""
         if record.request is None:
             return record.reason or Reason(Code.INVALID_REQUEST)
-        return self._cluster.why(record.facts, record.request, record.constraints, record.allowed_nodes(now_ms))
+        excluded = None
+        if record.uid in self._roster.waiting:
+            group = self._roster.line.alike(record)
+            if group.block is not None:
+                return group.block
+            excluded = None if group.room is None else group.room.excluded(self._cluster)
+        allowed = record.allowed_nodes(now_ms)
+        return self._cluster.why(record.facts, record.request, record.constraints, allowed, excluded)
 
 
 def _on_tick(at_ms: int) -> int:

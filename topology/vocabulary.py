@@ -9,6 +9,8 @@ from typing import Final, NamedTuple
 
 PREFIX: Final = "tangram.scheduler/"
 API_GROUP: Final = "tangram.scheduler"
+KAI_QUEUE_GROUP: Final = "scheduling.run.ai"
+"""The API group of KAI's Queue, which is read as it is."""
 DEFAULT_SCHEDULER_NAME: Final = "tangram"
 
 

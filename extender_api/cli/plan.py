@@ -39,14 +39,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """0: everything is placed; 1: something waits; 2: bad input."""
     from extender_api import plan_document
-    from extender_api.core_settings import inventory_settings
+    from extender_api.core_settings import claim_rules, inventory_settings
 
     settings = connection.settings_of(arguments, devices__shares_by_default=arguments.shares or None)
     document = _document(arguments)
     try:
-        answer = plan_document.answer(
-            document, inventory=inventory_settings(settings), scheduler_name=settings.scheduler_name
-        )
+        answer = plan_document.answer(document, inventory=inventory_settings(settings), rules=claim_rules(settings))
     except plan_document.BadPlanInput as err:
         if arguments.output == "json":
             output.print_json({"warnings": err.warnings})

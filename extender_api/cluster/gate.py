@@ -11,7 +11,7 @@ from extender_api.cluster import paths
 from extender_api.cluster.answer import Answer, Unreachable
 from extender_api.cluster.client import ClusterClient, PatchKind
 from extender_api.cluster.live_pod import look
-from scheduler.instruction import Nominate, Release
+from scheduler.instruction import Expose, Nominate, Release
 from topology import vocabulary
 
 logger = logging.getLogger(__name__)
@@ -34,11 +34,11 @@ class Step:
     text: str = ""
 
 
-async def hand_over(client: ClusterClient, order: Release | Nominate) -> Step:
+async def hand_over(client: ClusterClient, order: Release | Expose | Nominate) -> Step:
     """Nominates and takes the gate off, as ordered."""
     if isinstance(order, Nominate):
         return await nominate(client, order)
-    if order.nominate:
+    if isinstance(order, Release) and order.nominate:
         step = await nominate(client, Nominate(order.uid, order.namespace, order.name, order.node))
         if step.fate is Fate.AGAIN or step.status == 404:
             return step
@@ -66,7 +66,7 @@ async def _write_nomination(client: ClusterClient, order: Nominate, node: str | 
     return _step(answer)
 
 
-async def release(client: ClusterClient, order: Release) -> Step:
+async def release(client: ClusterClient, order: Release | Expose) -> Step:
     """Takes our gate off, and only ours: the patch tests that it stands where it is removed.
 
     When it does not, the pod is looked at: a gate that is gone counts as done, one that moved is removed there.
@@ -84,7 +84,7 @@ async def release(client: ClusterClient, order: Release) -> Step:
     return _step(answer)
 
 
-async def _release_as_found(client: ClusterClient, order: Release) -> Step:
+async def _release_as_found(client: ClusterClient, order: Release | Expose) -> Step:
     try:
         pod = await look(client, order.namespace, order.name, order.uid)
         if pod is None:
@@ -99,7 +99,7 @@ async def _release_as_found(client: ClusterClient, order: Release) -> Step:
     return _step(answer)
 
 
-async def _ungate(client: ClusterClient, order: Release, index: int) -> Answer:
+async def _ungate(client: ClusterClient, order: Release | Expose, index: int) -> Answer:
     patch = ungating(order.uid, index)
     return await client.patch(paths.pod(order.namespace, order.name), patch, PatchKind.JSON)
 

@@ -9,11 +9,11 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from extender_api.cluster.gate import Fate, Step
-from scheduler.instruction import Nominate, Release
+from scheduler.instruction import Expose, Nominate, Release
 
 logger = logging.getLogger(__name__)
 
-Order = Release | Nominate
+Order = Release | Expose | Nominate
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,4 +119,8 @@ def newer(old: Order | None, new: Order | None) -> Order:
         return order
     if isinstance(old, Release) and isinstance(new, Nominate):
         return replace(old, nominate=False) if new.node is None else replace(old, node=new.node, nominate=True)
+    if isinstance(old, Expose) and isinstance(new, Nominate):
+        if new.node is None:
+            return old
+        return Release(old.uid, old.namespace, old.name, new.node, old.gates, nominate=True)
     return new

@@ -14,6 +14,7 @@ from extender_api.listeners import Listener
 from extender_api.ops_routes import ops_app
 from extender_api.plan_service import PlanHere
 from extender_api.settings import Address
+from scheduler.claim import DEFAULT_RULES
 from tests.controlplane.loop_thread import LoopThread
 from tests.plan import documents
 from tests.service.hands import Stage
@@ -49,7 +50,7 @@ def loop() -> Iterator[LoopThread]:
 def ops(loop: LoopThread) -> Iterator[OpsServer]:
     async def start() -> tuple[Listener, asyncio.Task[None], Stage]:
         stage = Stage()
-        app = ops_app(PlanHere(documents.SETTINGS, "tangram"), stage.service)
+        app = ops_app(PlanHere(documents.SETTINGS, DEFAULT_RULES), stage.service)
         listener = Listener("ops", app, Address("127.0.0.1", 0), drain_s=1)
         listener.open()
         return listener, asyncio.create_task(listener.serve()), stage

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from scheduler.growth import Growth
 from scheduler.instruction import Release, Tell
+from scheduler.line import Mark
 from scheduler.pod import PodAffinityTerm, PodFacts
 from tests.engine.world import World, engine, node, pod, share
 from topology.node import NodeFacts
@@ -50,7 +51,9 @@ def test_the_same_places_as_one_search_after_another(
         for record in naive.engine.roster.waiting.values():
             record.tried_epoch = -1
         for group in naive.engine.roster.line.groups:
-            group.hopeless_at = None
+            group.block, group.room = None, None
+            group.mark = Mark()
+        naive.engine.roster.line._rooms.clear()
         naive.plan()
         held = {uid: entry.allocation for uid, entry in world.engine.cluster.ledger.entries.items()}
         assert held == {uid: entry.allocation for uid, entry in naive.engine.cluster.ledger.entries.items()}

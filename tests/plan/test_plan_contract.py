@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from extender_api import plan_document
+from scheduler.claim import ClaimRules
 from tests.plan.documents import SETTINGS, Object, holding, leaving, node, placed, plan, pod, waits
 from topology.inventory import InventorySettings
 
@@ -253,7 +254,7 @@ def test_waiting_pods_of_other_schedulers_are_not_planned_and_not_passed_over_in
 
 def test_the_scheduler_name_is_a_setting() -> None:
     document = {"objects": [node("n1", 1), pod("a", scheduler="mine")]}
-    answer = plan_document.answer(document, inventory=SETTINGS, scheduler_name="mine")
+    answer = plan_document.answer(document, inventory=SETTINGS, rules=ClaimRules(scheduler_name="mine"))
     assert list(placed(answer)) == ["a"]
 
 

@@ -13,6 +13,7 @@ import pytest
 
 from extender_api.ops_routes import NO_CLUSTER, ops_app
 from extender_api.plan_service import NoPlan, PlanHere, PlanningBusy, PlanningEnded, PlanningTooLong
+from scheduler.claim import DEFAULT_RULES
 from scheduler.instruction import Release
 from tests.engine.world import node, pod, share, virtual_node
 from tests.plan import documents
@@ -43,14 +44,14 @@ def stage() -> Stage:
 
 @pytest.fixture
 async def ops(stage: Stage) -> AsyncIterator[httpx.AsyncClient]:
-    app = ops_app(PlanHere(documents.SETTINGS, "tangram"), stage.service, limit_bytes=1 << 20)
+    app = ops_app(PlanHere(documents.SETTINGS, DEFAULT_RULES), stage.service, limit_bytes=1 << 20)
     async with client_of(app) as client:
         yield client
 
 
 @pytest.fixture
 async def offline() -> AsyncIterator[httpx.AsyncClient]:
-    async with client_of(ops_app(PlanHere(documents.SETTINGS, "tangram"), None)) as client:
+    async with client_of(ops_app(PlanHere(documents.SETTINGS, DEFAULT_RULES), None)) as client:
         yield client
 
 

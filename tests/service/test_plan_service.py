@@ -18,6 +18,7 @@ import pytest
 
 from extender_api import plan_service
 from extender_api.plan_service import PlanBeside, PlanHere, PlanningBusy, PlanningEnded, PlanningTooLong
+from scheduler.claim import DEFAULT_RULES
 from tests.cluster.waiting import until
 from tests.plan import documents
 
@@ -36,13 +37,13 @@ def large() -> bytes:
 
 @pytest.fixture
 def beside() -> Iterator[PlanBeside]:
-    plans = PlanBeside(documents.SETTINGS, "tangram")
+    plans = PlanBeside(documents.SETTINGS, DEFAULT_RULES)
     yield plans
     plans.close()
 
 
 async def test_the_same_answers_as_in_this_process(beside: PlanBeside) -> None:
-    here = PlanHere(documents.SETTINGS, "tangram")
+    here = PlanHere(documents.SETTINGS, DEFAULT_RULES)
     documents_: list[object] = [SMALL, {"objects": ["x"]}, []]
     for document in documents_:
         assert await beside.answer(body(document)) == await here.answer(body(document))
@@ -116,7 +117,7 @@ async def test_who_asks_no_more_keeps_nobody_waiting(beside: PlanBeside) -> None
 
 
 async def test_closing_ends_the_process_in_the_middle_of_work() -> None:
-    plans = PlanBeside(documents.SETTINGS, "tangram")
+    plans = PlanBeside(documents.SETTINGS, DEFAULT_RULES)
     await plans.answer(body(SMALL))
     planning = asyncio.create_task(plans.answer(large()))
     await asyncio.sleep(0.05)
@@ -127,7 +128,7 @@ async def test_closing_ends_the_process_in_the_middle_of_work() -> None:
 
 
 def test_closing_what_never_started_does_nothing() -> None:
-    PlanBeside(documents.SETTINGS, "tangram").close()
+    PlanBeside(documents.SETTINGS, DEFAULT_RULES).close()
 
 
 def test_the_process_does_not_outlive_its_parent(tmp_path: Path) -> None:
@@ -137,10 +138,11 @@ def test_the_process_does_not_outlive_its_parent(tmp_path: Path) -> None:
         textwrap.dedent("""
         import asyncio, multiprocessing
         from extender_api.plan_service import PlanBeside
+        from scheduler.claim import DEFAULT_RULES
         from topology.inventory import InventorySettings
 
         async def main():
-            plans = PlanBeside(InventorySettings(), "tangram")
+            plans = PlanBeside(InventorySettings(), DEFAULT_RULES)
             await plans.answer(b"{}")
             print(multiprocessing.active_children()[0].pid, flush=True)
             await asyncio.sleep(60)

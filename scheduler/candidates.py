@@ -1,0 +1,229 @@
+"""Whose turn it is: waiting pods one after the other, in the order of their queues, without those known to be vain."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from queues.amounts import UNLIMITED
+from queues.order import Rank, Turns
+from scheduler.cluster import Cluster
+from scheduler.line import Alike, Kind, Line, Mark, form_of
+from scheduler.reason import Code, Reason
+from scheduler.record import PodRecord
+from scheduler.reservation import Reservations, could_hold
+from scheduler.room import Kept, Room
+
+Turn = tuple[PodRecord, Alike]
+Heap = list[tuple[Rank, int, Alike]]
+
+
+@dataclass(slots=True)
+class _StrictHead:
+    """The pod that holds up those behind it in a strict queue.
+
+    It waits for room on `slots`, or, where these are None, for its queue to hold less of a resource.
+    """
+
+    uid: str
+    slots: NDArray[np.bool_] | None
+    resource: str = ""
+
+
+@dataclass(slots=True)
+class _Waiting:
+    """One queue's heap of groups by the pod that is next in each: rank, place in the group, group."""
+
+    heap: Heap
+    strict: bool
+    mark: Mark
+    strict_head: _StrictHead | None = None
+    current: Turn | None = None
+
+
+class Candidates:
+    """The pods to try in one round. `next` gives one; `done` must be told what became of it before the next.
+
+    Released pods come first, whatever their queue: their gate cannot be put back. Then the queues take turns.
+    """
+
+    def __init__(self, cluster: Cluster, line: Line, now_ms: int, reservations: Reservations | None) -> None:
+        self._cluster = cluster
+        self._line = line
+        self._now_ms = now_ms
+        self._reservations = reservations
+        self._waiting = {leaf: self._heap(leaf, groups) for leaf, groups in line.queues.items()}
+        self._released = self._released_first()
+        self._turns: Turns | None = None
+
+    def next(self) -> Turn | None:
+        """Whose turn it is, None when nobody is left."""
+        if self._turns is None:
+            turn = next(self._released, None)
+            if turn is not None:
+                return turn
+            self._start_turns()
+        assert self._turns is not None
+        leaf = self._turns.next()
+        return None if leaf is None else self._waiting[leaf].current
+
+    def done(self, record: PodRecord, group: Alike, *, placed: bool) -> None:
+        """The pod was tried."""
+        waiting = self._waiting[record.queue]
+        if waiting.strict and not placed and waiting.strict_head is None:
+            self._hold_up(waiting, record, group)
+        if self._turns is None:
+            return
+        if placed:
+            self._turns.refresh(record.queue)
+        self._advance(record.queue)
+
+    def room(self, record: PodRecord, group: Alike) -> Room | None:
+        """What is known about room for the pod; None, and the group's `block`, when its queue does not let it start."""
+        waiting, request = self._waiting[record.queue], record.request
+        group.block, group.room, group.mark = None, None, waiting.mark
+        if request is None:
+            return None
+        admission = self._cluster.accounts.admit(record.queue, request, record.preemptible)
+        group.block = admission.reason or self._behind(waiting, record)
+        if group.block is not None:
+            return None
+        kept = Kept(admission.classes, self._reserved(record))
+        head = waiting.strict_head
+        slots = None
+        if head is not None and head.slots is not None and head.uid != record.uid:
+            kept = kept._replace(strict_head=(head.uid, self._cluster.node_changes))
+            slots = head.slots
+        group.room = self._line.room(form_of(record), kept, slots)
+        return group.room
+
+    # -- queues ------------------------------------------------------------------------------------------------------
+
+    def _heap(self, leaf: str, groups: Mapping[Kind, Alike]) -> _Waiting:
+        queue = self._cluster.accounts.tree.queues[leaf]
+        heap = [(group.pods[0].rank, 0, group) for group in groups.values()]
+        waiting = _Waiting(heap, queue.spec.strict_fifo, self._mark(leaf))
+        if waiting.strict:
+            self._find_strict_head(waiting)
+        waiting.heap = [entry for entry in heap if self._is_open(entry[2], waiting)]
+        heapq.heapify(waiting.heap)
+        return waiting
+
+    def _mark(self, leaf: str) -> Mark:
+        accounts = self._cluster.accounts
+        freed = sum(standing.freed for _, standing in accounts.books.path(leaf))
+        return Mark(accounts.epoch, 0 if self._reservations is None else self._reservations.version, freed)
+
+    def _is_open(self, group: Alike, waiting: _Waiting) -> bool:
+        room, mark = group.room, waiting.mark
+        if room is not None and room.kept.classes is None:
+            mark = mark._replace(freed=group.mark.freed)  # its queue is not in its way
+        if group.mark != mark:
+            return True
+        return group.block is None and not (room is not None and room.is_hopeless(self._cluster))
+
+    def _start_turns(self) -> None:
+        accounts = self._cluster.accounts
+        accounts.divide()
+        self._turns = Turns(accounts.books, accounts.capacity)
+        for leaf in self._waiting:
+            self._advance(leaf)
+
+    def _advance(self, leaf: str) -> None:
+        """The queue's next pod that is worth a try."""
+        assert self._turns is not None
+        waiting = self._waiting[leaf]
+        waiting.current = self._pop(waiting)
+        self._turns.set_head(leaf, None if waiting.current is None else waiting.current[0].wants)
+
+    def _pop(self, waiting: _Waiting) -> Turn | None:
+        while waiting.heap:
+            _, place, group = waiting.heap[0]
+            record = group.pods[place]
+            if not self._is_open(group, waiting):  # found out in this round
+                heapq.heappop(waiting.heap)
+                continue
+            self._step(waiting.heap)
+            if record.not_before_ms <= self._now_ms and record.rank.not_released:
+                return record, group
+        return None
+
+    @staticmethod
+    def _step(heap: Heap) -> None:
+        """Goes on to the next pod of the first group."""
+        _, place, group = heap[0]
+        if place + 1 < len(group.pods):
+            heapq.heapreplace(heap, (group.pods[place + 1].rank, place + 1, group))
+        else:
+            heapq.heappop(heap)
+
+    def _released_first(self) -> Iterator[Turn]:
+        """Released pods of all queues, by rank."""
+        found = []
+        for waiting in self._waiting.values():
+            for _, _, group in waiting.heap:
+                found += [(record.rank, group, record) for record in _released(group)]
+        for _, group, record in sorted(found, key=lambda item: item[0]):
+            if record.not_before_ms <= self._now_ms and self._is_open(group, self._waiting[record.queue]):
+                yield record, group
+
+    def _reserved(self, record: PodRecord) -> frozenset[int]:
+        return frozenset() if self._reservations is None else self._reservations.forbidden(record, self._now_ms)
+
+    # -- strict queues -----------------------------------------------------------------------------------------------
+
+    def _find_strict_head(self, waiting: _Waiting) -> None:
+        """Who holds up the queue since an earlier round."""
+        for _, _, group in sorted(waiting.heap, key=lambda entry: entry[0]):
+            record = group.pods[0]
+            known = group.mark._replace(strict_head=None)
+            if known != waiting.mark or self._is_open(group, replace(waiting, mark=group.mark)):
+                return  # has to be tried, which tells
+            if record.not_before_ms <= self._now_ms and self._hold_up(waiting, record, group):
+                return
+
+    def _hold_up(self, waiting: _Waiting, record: PodRecord, group: Alike) -> bool:
+        """The pod, which may not start now, holds up those behind it, unless it can never start as things are."""
+        if record.request is None:
+            return False
+        head = None
+        if group.block is not None:
+            head = _waits_for_quota(record.uid, group.block)
+        else:
+            slots = could_hold(self._cluster, record)
+            if slots.any():
+                head = _StrictHead(record.uid, slots)
+        if head is None:
+            return False
+        waiting.strict_head = head
+        waiting.mark = waiting.mark._replace(strict_head=head.uid)
+        group.mark = waiting.mark
+        return True
+
+    def _behind(self, waiting: _Waiting, record: PodRecord) -> Reason | None:
+        """Why a pod of a strict queue may not start before the one that is first."""
+        head = waiting.strict_head
+        if head is None or head.slots is not None or head.uid == record.uid:
+            return None
+        if getattr(record.wants, head.resource, 1) <= 0:
+            return None
+        return Reason(Code.BEHIND_STRICT_HEAD, {"queue": record.queue, "head": head.uid, "resource": head.resource})
+
+
+def _waits_for_quota(uid: str, block: Reason) -> _StrictHead | None:
+    """A pod that asks for more than its queue may ever have waits for an administrator, and holds up nobody."""
+    asked, bound, resource = (block.numbers.get(name) for name in ("asked", "bound", "resource"))
+    if not isinstance(asked, int) or not isinstance(bound, int) or (bound != UNLIMITED and asked > bound):
+        return None
+    return _StrictHead(uid, None, str(resource))
+
+
+def _released(group: Alike) -> Iterator[PodRecord]:
+    for record in group.pods:
+        if record.rank.not_released:
+            return
+        yield record

@@ -1,0 +1,65 @@
+"""What a pod says about its queue, and whether it may be asked to give way."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from scheduler.pod import PodFacts
+from topology import vocabulary
+from topology.vocabulary import NON_PREEMPTIBLE_FROM, Word
+
+VALUES: Final = (vocabulary.PREEMPTIBLE, vocabulary.NON_PREEMPTIBLE)
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimRules:
+    """How claims are read: whose pods, the queue of those that name none, and the classes with KAI's meaning."""
+
+    scheduler_name: str = vocabulary.DEFAULT_SCHEDULER_NAME
+    default_queue: str | None = None
+    priority_classes: frozenset[str] = frozenset(vocabulary.PRIORITY_CLASSES)
+
+
+DEFAULT_RULES: Final = ClaimRules()
+
+
+def queue_named(pod: PodFacts) -> str | None:
+    """The queue that the pod's labels name. Annotations do not count."""
+    return _label(pod, vocabulary.QUEUE)
+
+
+def is_preemptible(pod: PodFacts, rules: ClaimRules, *, kai: bool) -> bool:
+    """A label decides; else the priority, for classes and (`kai`) queues that have KAI's meaning; else it is."""
+    said = _label(pod, vocabulary.PREEMPTIBILITY)
+    if said in VALUES:
+        return said == vocabulary.PREEMPTIBLE
+    if kai or pod.priority_class in rules.priority_classes:
+        return pod.priority < NON_PREEMPTIBLE_FROM
+    return True
+
+
+def same_claim(old: PodFacts, new: PodFacts) -> bool:
+    """Whether nothing changed from which queue and preemptibility follow."""
+    if old.labels == new.labels and old.priority == new.priority:
+        return True
+    words = (vocabulary.QUEUE, vocabulary.PREEMPTIBILITY)
+    return old.priority == new.priority and all(_label(old, word) == _label(new, word) for word in words)
+
+
+def misunderstandings(pod: PodFacts) -> dict[str, str]:
+    """What in the claim has no effect and looks as if it should: problem → text for the pod's author."""
+    found = {}
+    said = _label(pod, vocabulary.PREEMPTIBILITY)
+    if said is not None and said not in VALUES:
+        found["PREEMPTIBILITY_UNKNOWN"] = (
+            f"label {vocabulary.PREEMPTIBILITY.key}: {said} has no effect: write {' or '.join(VALUES)}"
+        )
+    key = next((key for key in vocabulary.QUEUE.spellings if pod.annotations.get(key)), None)
+    if key is not None and queue_named(pod) is None:
+        found["QUEUE_ANNOTATION"] = f"annotation {key} has no effect: the queue is named by a label of that name"
+    return found
+
+
+def _label(pod: PodFacts, word: Word) -> str | None:
+    return next((value for key in word.spellings if (value := pod.labels.get(key))), None)

@@ -1,0 +1,115 @@
+"""Pods that are released although there is no room for them, so that an autoscaler sees them and brings nodes.
+
+Autoscalers call no extender: they take a pod as unschedulable while the in-tree filters find no node for it, and buy
+what these miss. So only such pods are released here; a share, or a pod for which a node only seems to have room, stays
+gated.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from queues.amounts import RESOURCES, UNLIMITED, Amounts
+from queues.books import Books, Charge
+from scheduler.cluster import Cluster
+from scheduler.instruction import Expose
+from scheduler.line import Alike
+from scheduler.record import PodRecord
+from scheduler.request import Demand
+from scheduler.roster import Roster
+
+
+class Exposure:
+    """Exposes waiting pods of queues that ask for it, never more than what the queues admit beside what they hold.
+
+    `hidden` are queues of which some pod waits for room and cannot be shown to an autoscaler.
+    """
+
+    def __init__(self, cluster: Cluster, roster: Roster, most: int) -> None:
+        """At most `most` pods are exposed at once."""
+        self._cluster = cluster
+        self._roster = roster
+        self._most = most
+        self._exposed: dict[str, tuple[str, Charge]] = {}
+        self._books = Books(cluster.accounts.tree)
+        self.hidden: frozenset[str] = frozenset()
+
+    def look(self) -> None:
+        """Orders the release of pods that only room is missing for."""
+        tree = self._cluster.accounts.tree
+        if self._books.tree is not tree:
+            self._books = Books(tree)
+            for leaf, charge in self._exposed.values():
+                if leaf in tree.queues:
+                    self._books.hold(leaf, charge)
+        self._forget_those_that_wait_no_longer()
+        hidden = set()
+        for leaf, groups in self._roster.line.queues.items():
+            if not tree.queues[leaf].spec.autoscaling_visible:
+                continue
+            for group in sorted(groups.values(), key=lambda group: group.pods[0].rank):
+                if not self._lacks_room(group):
+                    continue
+                if self._seems_to_fit(group.pods[0]):
+                    hidden.add(leaf)
+                else:
+                    self._expose(group)
+        self.hidden = frozenset(hidden)
+
+    def forget(self, uid: str) -> None:
+        """The pod is not exposed (any more)."""
+        leaf, charge = self._exposed.pop(uid, (None, None))
+        if leaf is not None and charge is not None and leaf in self._books.tree.queues:
+            self._books.free(leaf, charge)
+
+    def _forget_those_that_wait_no_longer(self) -> None:
+        for uid in [uid for uid in self._exposed if uid not in self._roster.waiting]:
+            self.forget(uid)
+
+    def _lacks_room(self, group: Alike) -> bool:
+        """Whether its queue admits the pods and nothing but room is missing."""
+        room = group.room
+        return group.block is None and room is not None and room.hopeless_at == self._cluster.growth.now
+
+    def _expose(self, group: Alike) -> None:
+        for record in group.pods:
+            if len(self._exposed) >= self._most:
+                return
+            if record.uid in self._exposed or not record.facts.gated_by_us:
+                continue
+            charge = Charge(record.wants, record.preemptible)
+            if not self._admits(record.queue, charge):
+                return
+            self._books.hold(record.queue, charge)
+            self._exposed[record.uid] = (record.queue, charge)
+            facts = record.facts
+            self._roster.outbox.append(Expose(facts.uid, facts.namespace, facts.name, facts.gates))
+
+    def _admits(self, leaf: str, charge: Charge) -> bool:
+        """Whether limits, and quotas for what cannot give way, bear the pod beside what is held and what is exposed."""
+        for queue, standing in self._cluster.accounts.books.path(leaf):
+            exposed = self._books[queue.name]
+            held = standing.allocated.plus(exposed.allocated)
+            if not _within(held, charge.amounts, queue.spec.limit):
+                return False
+            fixed = standing.allocated_non_preemptible.plus(exposed.allocated_non_preemptible)
+            if not charge.preemptible and not _within(fixed, charge.amounts, queue.spec.quota):
+                return False
+        return True
+
+    def _seems_to_fit(self, record: PodRecord) -> bool:
+        """Whether an autoscaler would find room on a node there is: shares do not show in what nodes count."""
+        request, state = record.request, self._cluster.state
+        if request is None or request.demand is Demand.SHARE:
+            return True
+        ask = state.ask(request)
+        mask = self._cluster.mask(record.facts, record.constraints)
+        enough = (state.arrays.free[: mask.size, ask.columns] >= ask.amounts).all(axis=1)
+        return bool(np.any(mask & enough))
+
+
+def _within(held: Amounts, asked: Amounts, bound: Amounts) -> bool:
+    return all(
+        not asked[index] or bound[index] == UNLIMITED or held[index] + asked[index] <= bound[index]
+        for index in range(len(RESOURCES))
+    )

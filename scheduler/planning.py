@@ -1,0 +1,112 @@
+"""Rounds of the live engine: what expired or lost its place goes back in line, then the planner places."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from scheduler import planner
+from scheduler.cluster import Cluster
+from scheduler.engine_settings import EngineSettings
+from scheduler.exposure import Exposure
+from scheduler.instruction import Nominate, Release
+from scheduler.record import PodRecord, Stage
+from scheduler.reservation import Reservations
+from scheduler.roster import Roster
+from scheduler.starvation import Starvation
+from scheduler.tracking import Tracking
+
+YOUNG_MS: Final = 10_000
+"""kube-scheduler comes to a pod of that age by itself."""
+
+
+class Planning:
+    """Makes rounds, and orders what follows from them through the roster's outbox."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        roster: Roster,
+        tracking: Tracking,
+        reservations: Reservations,
+        exposure: Exposure,
+        settings: EngineSettings,
+    ) -> None:
+        self._cluster = cluster
+        self._roster = roster
+        self._tracking = tracking
+        self._reservations = reservations
+        self._starvation = Starvation(cluster, roster, reservations, after_ms=settings.starving_after_ms)
+        self._exposure = exposure
+        self._settings = settings
+        self._nodes_seen = 0
+
+    def round(self, now_ms: int) -> bool:
+        """One round. Whether another should follow at once."""
+        self._expire(now_ms)
+        self._leave_unsound_nodes(now_ms)
+        self._starvation.look(now_ms)
+        room = max(self._settings.max_in_flight - len(self._cluster.ledger.bookings), 0)
+        result = planner.run(
+            self._cluster,
+            self._roster.line,
+            now_ms=now_ms,
+            hold_ms=self._settings.hold_ms,
+            limit=min(self._settings.round_limit, room),
+            reservations=self._reservations,
+        )
+        for record, allocation in result.placed:
+            self._planned(record, allocation.node, now_ms)
+        for record in result.failed:
+            self._roster.back_off(record, self._settings.longest_backoff_ms, now_ms)
+        if result.again_ms is not None:
+            self._roster.alarm(result.again_ms)
+        self._exposure.look()
+        self._take_back_nominations()
+        return result.more and len(result.placed) < room
+
+    def _planned(self, record: PodRecord, node: str, now_ms: int) -> None:
+        facts = record.facts
+        record.reason = None
+        self._roster.leave(record.uid)
+        self._reservations.drop(record.uid)
+        record.move(Stage.PLANNED if facts.gates else Stage.RELEASED, f"planned on {node}", now_ms)
+        if facts.gated_by_us:
+            nominate = self._cluster.node_count >= self._settings.nominate_from_nodes
+            self._roster.outbox.append(Release(facts.uid, facts.namespace, facts.name, node, facts.gates, nominate))
+        elif self._has_to_be_woken(record, now_ms):
+            again = facts.nominated_node == node
+            self._roster.outbox.append(Nominate(facts.uid, facts.namespace, facts.name, node, again))
+
+    @staticmethod
+    def _has_to_be_woken(record: PodRecord, now_ms: int) -> bool:
+        """Whether kube-scheduler may have put the released pod aside. A young one it will come to by itself."""
+        return bool(record.refusals or record.expiries) or now_ms - record.since_ms > YOUNG_MS
+
+    def _expire(self, now_ms: int) -> None:
+        for uid in self._cluster.ledger.expired(now_ms):
+            record = self._roster.records.get(uid)
+            self._cluster.release(uid)
+            if record is not None:
+                record.expiries += 1
+                self._roster.back_off(record, self._settings.backoff_ms(record.expiries), now_ms)
+                self._tracking.resume(record, "booking expired", now_ms)
+
+    def _leave_unsound_nodes(self, now_ms: int) -> None:
+        """Plans anew what is booked on nodes that went, closed or lost room since the last round."""
+        if self._nodes_seen == self._cluster.node_changes:
+            return
+        self._nodes_seen = self._cluster.node_changes
+        for uid in list(self._cluster.ledger.bookings):
+            record = self._roster.records.get(uid)
+            if record is None or not record.settled(now_ms) or self._cluster.bears(record.facts, record.constraints):
+                continue
+            self._cluster.release(uid)
+            self._tracking.resume(record, "its node went, closed or lost room", now_ms)
+
+    def _take_back_nominations(self) -> None:
+        """kube-scheduler keeps room for a nominated pod; one that waits again needs none there."""
+        for record in self._roster.unnamed:
+            facts = record.facts
+            if facts.nominated_node is not None and record.uid in self._roster.waiting:
+                self._roster.outbox.append(Nominate(facts.uid, facts.namespace, facts.name, None))
+        self._roster.unnamed.clear()

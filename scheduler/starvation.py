@@ -1,0 +1,73 @@
+"""Who has waited so long for room that it gets a reservation."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from queues.amounts import RESOURCES, UNLIMITED
+from scheduler.cluster import Cluster
+from scheduler.line import Alike
+from scheduler.record import PodRecord
+from scheduler.reservation import Reservations
+from scheduler.roster import Roster
+
+LOOK_EVERY_MS: Final = 1000
+"""Ages are minutes, so nobody minds a second; and a look costs a little for each kind of pod that waits."""
+
+
+class Starvation:
+    """Looks for starving work, the oldest of each queue first. `after_ms` 0: there is none.
+
+    Only work within its queue's share is protected: the claim of a queue that already has its part is no older than
+    that of others. A queue that has nothing is protected whatever it asks for.
+    """
+
+    def __init__(self, cluster: Cluster, roster: Roster, reservations: Reservations, *, after_ms: int) -> None:
+        self._cluster = cluster
+        self._roster = roster
+        self._reservations = reservations
+        self._after_ms = after_ms
+        self._next_ms = 0
+
+    def look(self, now_ms: int) -> None:
+        """Brings reservations up to date, and makes those that are due."""
+        if now_ms < self._next_ms:
+            return
+        self._next_ms = now_ms + LOOK_EVERY_MS
+        for kept in list(self._reservations):
+            if kept.uid not in self._roster.waiting:
+                self._reservations.drop(kept.uid)
+        self._reservations.refresh(now_ms)
+        if self._reservations.full:
+            return
+        starving = [group.pods[0] for group in self._roster.line.groups if self._starves(group, now_ms)]
+        for record in sorted(starving, key=lambda record: (record.since_ms, record.rank)):
+            if self._reservations.full:
+                return
+            if self._within_share(record):
+                self._reservations.claim(record, now_ms)
+
+    def _starves(self, group: Alike, now_ms: int) -> bool:
+        """Whether only room is missing, and has been for long."""
+        if group.block is not None or group.room is None or group.room.hopeless_at is None:
+            return False
+        record = group.pods[0]
+        if self._reservations.of(record.uid) is not None:
+            return False
+        said = self._cluster.accounts.tree.queues[record.queue].spec.starving_after_ms
+        after_ms = self._after_ms if said is None else said
+        return after_ms > 0 and now_ms - record.since_ms >= after_ms
+
+    def _within_share(self, record: PodRecord) -> bool:
+        accounts = self._cluster.accounts
+        if accounts.tree.implicit:
+            return True
+        for index, _ in enumerate(RESOURCES):
+            asked = record.wants[index]
+            for queue, standing in accounts.books.path(record.queue):
+                quota = queue.spec.quota[index]
+                share = standing.fair_share[index] if quota == UNLIMITED else max(quota, standing.fair_share[index])
+                held = standing.allocated[index]
+                if asked and held and held + asked > share and quota != UNLIMITED:
+                    return False
+        return True
