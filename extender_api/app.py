@@ -11,14 +11,17 @@ import time
 from collections.abc import Iterator
 from typing import Final
 
-from extender_api import api_calls, metrics
+from extender_api import api_calls, metrics, queue_views
 from extender_api.cluster.client import ClientSettings, ClusterClient
 from extender_api.cluster.kube_actuator import KubeActuator
 from extender_api.cluster.lanes import LaneSettings
 from extender_api.cluster.lease import LeaseFollower, LeaseSettings
 from extender_api.cluster.node import NamespaceFacts
 from extender_api.cluster.notices import NoticeSettings
+from extender_api.cluster.queue_source import QueueSource
+from extender_api.cluster.queue_status import QueueStatusSettings, QueueStatusWriter
 from extender_api.cluster.sources import Sources
+from extender_api.cluster.usage_store import UsageStore
 from extender_api.core_settings import claim_rules, inventory_settings, new_engine
 from extender_api.extender_routes import extender_app
 from extender_api.gauges import Gauges
@@ -27,11 +30,12 @@ from extender_api.ops_routes import ops_app
 from extender_api.plan_service import PlanBeside, PlanHere
 from extender_api.service import Service, wall_clock_ms
 from extender_api.settings import Settings, parse_address
+from extender_api.usage import UsageFollower
 from scheduler.kernels.warm import warm
 
 log = logging.getLogger(__name__)
 
-GAUGES_EVERY_S: Final = 5.0
+GAUGES_EVERY_S: Final = 2.0
 MIB: Final = 1 << 20
 OPS_DRAIN_S: Final = 1.0
 
@@ -89,14 +93,26 @@ class App:
         self._sources: Final = Sources(
             client, on_pod=self._service.on_pod, on_node=self._service.on_node, on_namespace=self._on_namespace
         )
+        self._queues: Final = QueueSource(client, self._service.set_queues, file=settings.queues.file)
         self._lease: Final = LeaseFollower(
             client, _lease_settings(settings), now_ms=wall_clock_ms, on_change=self._service.set_active
+        )
+        self._statuses: Final = QueueStatusWriter(
+            client,
+            self._queues.ours.objects.get,
+            now_ms=wall_clock_ms,
+            may_write=lambda: self._service.active and self._lease.may_write(),
+            settings=QueueStatusSettings(every_s=settings.queues.status_every_s),
+        )
+        usage = settings.usage
+        self._usage: Final = UsageFollower(
+            self._service, usage, UsageStore(client, usage.namespace, usage.config_map), clock=wall_clock_ms
         )
         self._plans: Final = PlanBeside(
             inventory_settings(settings), claim_rules(settings), limit_s=settings.ops.plan_s
         )
         followed = [self._lease.reflector] if self._lease.settings.follow else []
-        reflectors = [*self._sources.reflectors.values(), *followed]
+        reflectors = [*self._sources.reflectors.values(), *self._queues.reflectors.values(), *followed]
         self._gauges: Final = Gauges(self._service.engine, reflectors, self._actuator)
 
     async def run(self, stop: asyncio.Event) -> None:
@@ -127,6 +143,9 @@ class App:
             for coroutine in (
                 self._get_ready(),
                 self._sources.run(),
+                self._queues.run(),
+                self._statuses.run(),
+                self._usage.run(),
                 self._lease.run(),
                 self._actuator.run(),
                 self._service.run(),
@@ -151,7 +170,7 @@ class App:
     def _unready(self) -> str | None:
         if not self._warm:
             return "kernels are being compiled"
-        if not self._sources.synced.is_set():
+        if not self._sources.synced.is_set() or not self._queues.synced.is_set():
             return "caches are not in sync yet"
         stale = self._sources.stale(self._settings.cluster.stale_after_s)
         if stale is not None:
@@ -190,9 +209,12 @@ class App:
             await asyncio.sleep(GAUGES_EVERY_S)
             try:
                 self._gauges.update()
+                self._statuses.submit(
+                    queue_views.statuses(self._service.engine) if self._service.ready() is None else {}
+                )
             except Exception:
                 # numbers for people must not end the process that answers webhooks
-                log.exception("metrics could not be brought up to date")
+                log.exception("metrics and statuses could not be brought up to date")
 
 
 def _client_settings(settings: Settings) -> ClientSettings:

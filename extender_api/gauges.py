@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections import Counter
 from collections.abc import Iterable
@@ -13,9 +14,13 @@ import prometheus_client
 from extender_api import metrics
 from extender_api.cluster.kube_actuator import KubeActuator
 from extender_api.cluster.reflector import Reflector
+from queues.amounts import UNLIMITED
 from scheduler.engine import Engine
 from scheduler.record import Stage
 from topology.virtual import NodeKind
+
+QUEUE_RESOURCES: Final = ("cpu", "memory", "gpu")
+"""In the order of `Amounts`."""
 
 
 class Gauges:
@@ -25,17 +30,44 @@ class Gauges:
         self._engine: Final = engine
         self._reflectors: Final = tuple(reflectors)
         self._actuator: Final = actuator
+        self._queues_seen: set[str] = set()
         self._counted: Counter[tuple[object, ...]] = Counter()
 
     def update(self) -> None:
         """Sets all of them."""
         self._nodes()
         self._devices()
+        self._queues()
         self._watches()
         self._writes()
         records = self._engine.roster.records.values()
         metrics.pods_bound.set(sum(record.stage is Stage.BOUND for record in records))
         metrics.ledger_differences.set(len(self._engine.adoption.differences))
+
+    def _queues(self) -> None:
+        accounts = self._engine.cluster.accounts
+        accounts.divide()
+        for gone in self._queues_seen - set(accounts.tree.queues):
+            metrics.queue_amount.remove_by_labels({"queue": gone})
+            metrics.queue_waiting.remove_by_labels({"queue": gone})
+            metrics.queue_share_of_capacity.remove_by_labels({"queue": gone})
+        self._queues_seen = set(accounts.tree.queues)
+        for name, queue in accounts.tree.queues.items():
+            standing = accounts.books[name]
+            metrics.queue_waiting.labels(name).set(standing.waiting)
+            for resource, held, total in zip(QUEUE_RESOURCES, standing.allocated, accounts.capacity, strict=True):
+                metrics.queue_share_of_capacity.labels(name, resource).set(held / total if total else 0)
+            for what, amounts in (
+                ("allocated", standing.allocated),
+                ("allocated_non_preemptible", standing.allocated_non_preemptible),
+                ("requested", standing.requested),
+                ("fair_share", standing.fair_share),
+                ("quota", queue.spec.quota),
+                ("limit", queue.spec.limit),
+            ):
+                for resource, value, unit in zip(QUEUE_RESOURCES, amounts, (1000, 1, 1000), strict=True):
+                    shown = math.inf if value == UNLIMITED else value / unit
+                    metrics.queue_amount.labels(name, resource, what).set(shown)
 
     def _nodes(self) -> None:
         inventories = self._engine.cluster.state.inventories

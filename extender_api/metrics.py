@@ -62,6 +62,19 @@ ledger_differences: Final = _gauge(
     "ledger_differences", "Bound pods whose allocation annotation is not what was written with their Binding."
 )
 
+# -- queues ----------------------------------------------------------------------------------------------------
+queue_amount: Final = _gauge(
+    "queue_amount",
+    "Devices, cores and bytes of each queue, with all below it; an unlimited quota or limit is +Inf.",
+    "queue",
+    "resource",
+    "what",
+)
+queue_share_of_capacity: Final = _gauge(
+    "queue_share_of_capacity", "The part, from 0 to 1, of what there is that each queue holds.", "queue", "resource"
+)
+queue_waiting: Final = _gauge("queue_waiting", "Workloads that wait in each queue and below.", "queue")
+
 # -- the API server --------------------------------------------------------------------------------------------
 api_calls: Final = _counter(
     "api_calls_total", "Calls to the API server by what they do and status code.", "call", "code"

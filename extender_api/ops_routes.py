@@ -10,7 +10,7 @@ from typing import Any, Final
 from fastapi import APIRouter, FastAPI, HTTPException, Request, Response
 from fastapi.responses import JSONResponse, PlainTextResponse, StreamingResponse
 
-from extender_api import __version__, metrics, text, views
+from extender_api import __version__, metrics, queue_views, text, views
 from extender_api.errors import MalformedRequest
 from extender_api.plan_service import NoPlan, PlanService
 from extender_api.service import Service, wall_clock_ms
@@ -89,6 +89,12 @@ def _cluster(service: Service | None) -> APIRouter:
     async def nodes() -> Response:
         """Nodes with their devices and who holds what, by name. Those of a standby (`active` false) lack its plans."""
         return StreamingResponse(_node_list(live()), media_type="application/json")
+
+    @router.get("/queues")
+    async def queues() -> dict[str, Any]:
+        """All queues in numbers, parents before children."""
+        known = live()
+        return {**queue_views.queues(known.engine), "active": known.active}
 
     @router.get("/workloads/{namespace}/{name}")
     async def workload(namespace: str, name: str) -> Response:

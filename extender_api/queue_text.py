@@ -9,6 +9,7 @@ from typing import Final
 from queues.amounts import UNLIMITED
 from queues.tree import Defect, Finding
 from scheduler.reason import Code
+from scheduler.remedy import Change
 
 Numbers = Mapping[str, int | str]
 
@@ -120,6 +121,50 @@ _FINDINGS: Final[Mapping[Defect, Callable[[Numbers], str]]] = MappingProxyType(
         Defect.LIMIT_ZERO: lambda numbers: (
             f"its {RESOURCES[str(numbers['resource'])]} limit is 0: nothing that asks for it starts (in KAI's Queues "
             "an unset limit is 0; write -1 for none)"
+        ),
+    }
+)
+
+
+def remedy(change: Change, numbers: Numbers) -> str:
+    """What would make a workload start."""
+    return _REMEDIES[change](numbers)
+
+
+def _quantity(numbers: Numbers, name: str) -> str:
+    resource = str(numbers["resource"])
+    model = f" ({numbers['model']})" if "model" in numbers else ""
+    return (
+        amount(resource, int(numbers[name])) + (f" of {RESOURCES[resource]}" if resource != "gpu_milli" else "") + model
+    )
+
+
+def _frees(numbers: Numbers) -> str:
+    missing = int(numbers["missing"])
+    devices = "1 more device has" if missing == 1 else f"{missing} more devices have"
+    held = f" (held there by {numbers['held_by']})" if "held_by" in numbers else ""
+    return f"{devices} to become free on node {numbers['node']}{held}"
+
+
+_REMEDIES: Final[Mapping[Change, Callable[[Numbers], str]]] = MappingProxyType(
+    {
+        Change.WORK_OF_QUEUE_ENDS: lambda numbers: (
+            f"work of queue {numbers['queue']} has to give back {_quantity(numbers, 'amount')}"
+        ),
+        Change.RAISE_LIMIT: lambda numbers: (
+            f"or its limit has to be raised by {_quantity(numbers, 'by')} (queue {numbers['queue']})"
+        ),
+        Change.RAISE_QUOTA: lambda numbers: (
+            f"or its quota has to be raised by {_quantity(numbers, 'by')} (queue {numbers['queue']})"
+        ),
+        Change.DEVICES_FREE_ON_NODE: _frees,
+        Change.ROOM_ON_NODE: lambda numbers: (
+            f"{int(numbers['missing']):,} of {numbers['resource']} have to become free on node {numbers['node']}"
+        ),
+        Change.LARGER_NODE: lambda numbers: "no node that it may use would hold it even if it were empty: ask for less",
+        Change.RESERVATION_ENDS: lambda numbers: "work that has waited longer has to start first",
+        Change.QUEUE_HEAD_STARTS: lambda numbers: (
+            f"what stands before it in queue {numbers['queue']} has to start first"
         ),
     }
 )

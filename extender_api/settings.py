@@ -223,13 +223,19 @@ class Usage(Section):
     window_s: float = Field(
         604_800.0, ge=60, le=31_536_000, allow_inf_nan=False, description="Older usage does not count."
     )
+    sample_s: float = Field(
+        30.0, ge=1, le=60, allow_inf_nan=False, description="How often usage is sampled and kept, or read."
+    )
     namespace: str = Field("tangram-system", pattern=DNS_NAME, description="Namespace of the ConfigMap with samples.")
     config_map: str = Field("tangram-usage", pattern=DNS_NAME, description="Name of the ConfigMap with samples.")
     prometheus_url: str | None = Field(
-        None, pattern=r"^https?://", description="Where Prometheus is, e.g. http://prometheus.monitoring:9090."
+        None,
+        pattern=r"^https?://",
+        description="Where Prometheus is, e.g. http://prometheus.monitoring:9090.",
+        json_schema_extra=_allowed("an http or https URL"),
     )
     prometheus_query: str = Field(
-        "avg_over_time((tangram_queue_usage_ratio)[7d:5m])",
+        "avg_over_time(tangram_queue_share_of_capacity[7d])",
         min_length=1,
         description="What gives the part of the capacity, from 0 to 1, that each queue used: one series per queue and "
         "resource, by the labels queue and resource (gpu, cpu, memory).",
@@ -238,7 +244,7 @@ class Usage(Section):
     @model_validator(mode="after")
     def _has_url(self) -> Usage:
         if self.source == "prometheus" and self.prometheus_url is None:
-            raise ValueError("source prometheus needs prometheus_url")
+            raise ValueError("usage.source is prometheus, which needs usage.prometheus_url")
         return self
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -10,19 +10,11 @@ import yaml
 
 from extender_api import settings_fields
 from extender_api.errors import SettingsError
+from extender_api.yaml_doubles import NoDoubles
 
 
-class _Loader(yaml.SafeLoader):
-    """YAML that refuses a key given twice; plain YAML takes the last one."""
-
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
-        seen: set[Hashable] = set()
-        for key_node, _ in node.value:
-            key = self.construct_object(key_node, deep=True)
-            if isinstance(key, Hashable) and key in seen:
-                raise yaml.MarkedYAMLError(problem=f"{key} is given twice", problem_mark=key_node.start_mark)
-            seen.add(key)
-        return super().construct_mapping(node, deep)
+class _Loader(NoDoubles, yaml.SafeLoader):
+    """What PyYAML reads, without doubles."""
 
 
 def read_mapping(path: Path) -> Mapping[str, Any]:

@@ -3,6 +3,9 @@
 A gate stays on its pod when the one who removes gates is gone, and `spec.schedulerName` cannot be changed. So the
 policies that change new pods go first, then the gates of waiting pods; pods that run are never touched. Every step
 may be repeated, and rights are checked before the first one.
+
+Queue objects are what administrators wrote, and their definition takes them along: it stays while there are any, unless
+they are to go too.
 """
 
 from __future__ import annotations
@@ -18,8 +21,9 @@ from extender_api.cluster.client import ClusterClient
 from extender_api.cluster.gate import Fate, release
 from extender_api.doctor import rights, shipped
 from extender_api.doctor.facts import HTTP_NOT_FOUND, Right
-from extender_api.doctor.listing import every
+from extender_api.doctor.listing import ListError, every
 from extender_api.errors import TangramError
+from extender_api.queue_objects.crd import NAME
 from extender_api.settings import Settings
 from scheduler.instruction import Release
 from scheduler.pod import PodFacts
@@ -31,6 +35,7 @@ QUIET_PASSES: Final = 2
 """An API server may add gates for a moment after the policies went: so often in a row no gate must be found."""
 PASS_EVERY_S: Final = 1.0
 NAMES_SHOWN: Final = 20
+DEFINITION: Final = "CustomResourceDefinition"
 
 Say = Callable[[str], None]
 
@@ -54,12 +59,16 @@ class UninstallPlan:
 
 @dataclass(frozen=True, slots=True)
 class UninstallReport:
-    """What became of it. `stuck` pods kept their gate: (pod, why)."""
+    """What became of it. `stuck` pods kept their gate: (pod, why). `removed`: the rest of the base is gone, too.
+
+    `queues` are the Queue objects that are still there, and with them their definition.
+    """
 
     plan: UninstallPlan
     ungated: int = 0
     stuck: tuple[tuple[str, str], ...] = ()
     removed: bool = False
+    queues: tuple[str, ...] = ()
 
     @property
     def complete(self) -> bool:
@@ -87,27 +96,34 @@ async def uninstall(
     dry_run: bool,
     say: Say,
     everything: bool = False,
+    delete_queues: bool = False,
 ) -> UninstallReport:
     """Removes the mutating policies and the gates of waiting pods, then says what is left and how to remove it.
 
-    `everything` also removes the rest of the base, unless pods still wait for a scheduler of our name. `dry_run` only
-    says what would be done. Raises UninstallError, ListError and Unreachable.
+    `everything` also removes the rest of the base, unless pods still wait for a scheduler of our name; the definition
+    of Queue only where there are no Queues, or with `delete_queues`. `dry_run` only says what would be done. Raises
+    UninstallError, ListError and Unreachable.
     """
     await _check_rights(client, everything)
     plan = plan_uninstall(await _pods(client, settings.scheduler_name), settings.scheduler_name)
+    queues = await _queues(client, must=everything)
     if dry_run:
         _say_plan(plan, say)
-        return UninstallReport(plan)
+        _say_queues(queues, everything, delete_queues, say)
+        return UninstallReport(plan, queues=queues)
     for kind in ("MutatingAdmissionPolicyBinding", "MutatingAdmissionPolicy"):
         for name in shipped.MUTATING:
             await _delete(client, kind, f"{shipped.COLLECTIONS[kind]}/{name}", say)
     report = await _remove_gates(client, plan, settings.scheduler_name, say)
     _say_left(report.plan, settings.scheduler_name, say)
     if everything and report.complete and not report.plan.waiting:
-        await _remove_rest(client, say)
-        return replace(report, removed=True)
+        kept = () if delete_queues else queues
+        await _remove_rest(client, DEFINITION if kept else "", say)
+        _say_queues(queues, everything, delete_queues, say)
+        return replace(report, removed=True, queues=kept)
     _say_rest(report, everything, say)
-    return report
+    _say_queues(queues, everything, delete_queues, say)
+    return replace(report, queues=queues)
 
 
 # -- before ------------------------------------------------------------------------------------------------------------
@@ -127,6 +143,7 @@ def _needed(everything: bool) -> Iterator[Right]:
             yield Right("delete", "" if kind == "Namespace" else group, resource)
     if everything:
         yield Right("delete", "rbac.authorization.k8s.io", "rolebindings", "kube-system")
+        yield Right("list", vocabulary.API_GROUP, "queues")
 
 
 async def _pods(client: ClusterClient, scheduler_name: str) -> list[PodFacts]:
@@ -138,6 +155,16 @@ async def _pods(client: ClusterClient, scheduler_name: str) -> list[PodFacts]:
                 raise UninstallError(f"a pod cannot be read: {found.error}")
             pods[found.facts.uid] = found.facts
     return list(pods.values())
+
+
+async def _queues(client: ClusterClient, *, must: bool) -> tuple[str, ...]:
+    """The names of all Queue objects of our kind; none where the kind is not defined, or (unless `must`) not ours."""
+    try:
+        return tuple([found.key async for found in every(client, paths.QUEUES, decode.QUEUES)])
+    except ListError as err:
+        if must and err.status != HTTP_NOT_FOUND:
+            raise
+        return ()
 
 
 def _asks_for_share(pod: PodFacts) -> bool:
@@ -180,8 +207,9 @@ async def _ungate_all(client: ClusterClient, pods: Sequence[PodFacts]) -> list[s
 
 
 # -- the rest ----------------------------------------------------------------------------------------------------------
-async def _remove_rest(client: ClusterClient, say: Say) -> None:
-    documents = shipped.base()
+async def _remove_rest(client: ClusterClient, kept: str, say: Say) -> None:
+    """Everything of the base but the kind `kept`."""
+    documents = [document for document in shipped.base() if document["kind"] != kept]
     for kind, collection in shipped.COLLECTIONS.items():
         if kind == "Namespace":
             for document in documents:
@@ -235,6 +263,21 @@ def _say_rest(report: UninstallReport, everything: bool, say: Say) -> None:
         say("the rest goes with: kubectl delete -k manifests/base (or the overlay that was applied)")
     if not report.complete:
         say("not complete: repeat the command")
+
+
+def _say_queues(queues: tuple[str, ...], everything: bool, delete_queues: bool, say: Say) -> None:
+    if not queues:
+        return
+    many = f"{len(queues)} Queue objects{_listed(queues)}"
+    if everything and delete_queues:
+        say(f"with their definition go {many}")
+    elif everything:
+        say(f"their definition stays for {many}; to delete both: --everything --delete-queues")
+    else:
+        say(
+            f"there are {many}; whoever deletes their definition, as kubectl delete -k does, deletes them: keep a copy "
+            f"first with kubectl get {NAME} -o yaml, or use --everything, which leaves them"
+        )
 
 
 def _listed(names: Iterable[str]) -> str:

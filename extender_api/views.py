@@ -6,9 +6,10 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Any
 
-from extender_api import text
+from extender_api import queue_views, text
 from scheduler.allocation import DeviceShare
 from scheduler.engine import Engine
+from scheduler.explanation import explain
 from scheduler.ledger import Entry
 from scheduler.record import PodRecord, Stage
 from scheduler.request import Request
@@ -91,7 +92,6 @@ def workload(engine: Engine, namespace: str, name: str, now_ms: int) -> dict[str
     if record is None:
         return None
     entry = engine.cluster.ledger.entries.get(record.uid)
-    reason = engine.why(record, now_ms) if record.stage is Stage.WAITING else record.reason
     return {
         "namespace": namespace,
         "name": name,
@@ -100,8 +100,8 @@ def workload(engine: Engine, namespace: str, name: str, now_ms: int) -> dict[str
         "node": None if entry is None else entry.node,
         "devices": [] if entry is None else [_share(share) for share in entry.allocation.devices],
         "request": _request(record.request),
-        "reason": None if reason is None else text.reason_document(reason),
-        "ahead": _ahead(engine, record),
+        "preemptible": engine.cluster.accounts.is_preemptible(record.facts, record.queue or None),
+        **_wait(engine, record, now_ms),
         "waitingMs": now_ms - record.since_ms if record.stage is Stage.WAITING else 0,
         "story": [{"atMs": step.at_ms, "stage": step.stage.value, "cause": step.cause} for step in record.story],
         "difference": engine.adoption.differences.get(record.uid),
@@ -116,11 +116,15 @@ def _find(engine: Engine, namespace: str, name: str) -> PodRecord | None:
     return None
 
 
-def _ahead(engine: Engine, record: PodRecord) -> int | None:
-    """How many waiting pods are looked at before this one."""
-    if record.stage is not Stage.WAITING:
-        return None
-    return sum(1 for other in engine.roster.waiting.values() if other.rank < record.rank)
+def _wait(engine: Engine, record: PodRecord, now_ms: int) -> dict[str, Any]:
+    """Queue and reason, and for one that waits everything that is known about its wait."""
+    found = explain(engine, record, now_ms)
+    document = queue_views.explanation(found)
+    if found is None:
+        holding = engine.cluster.accounts.holding(record.uid)
+        document["queue"] = None if holding is None else holding.leaf
+        document["reason"] = None if record.reason is None else text.reason_document(record.reason)
+    return document
 
 
 def _share(share: DeviceShare) -> dict[str, Any]:

@@ -70,6 +70,8 @@ class NameList(Sequence[str]):
 
     def _stands(self, name: str) -> bool:
         """Whether the name stands between delimiters. Names that JSON would write otherwise are not found here."""
+        if '"' in name or "\\" in name:
+            return False
         quoted = b'"%b"' % name.encode()
         at = self._body.find(quoted, self._start)
         return at > 0 and self._body[at - 1] in b"[," and self._body[at + len(quoted)] in b",]"

@@ -52,6 +52,10 @@ class Books:
         self._standings: Final = {name: Standing() for name in tree.queues}
         self.version = 0
         """Grows with every change that may change a share or a turn."""
+        self.divided_by: tuple[Amounts, int, Mapping[str, Amounts] | None] | None = None
+        """What the shares follow from beside the books: what there is, and the usage over time with its weight."""
+        self.undivided: set[str | None] = {None, *tree.queues}
+        """Parents (None: of the top queues) below which something changed since shares were divided."""
 
     def __getitem__(self, queue: str) -> Standing:
         return self._standings[queue]
@@ -86,9 +90,16 @@ class Books:
         """What `want` was told waits no longer."""
         self._demand(leaf, amounts, -1)
 
+    def _touched(self, leaf: str) -> tuple[str, ...]:
+        """The path of a leaf whose amounts change."""
+        path = self.tree.queues[leaf].path
+        self.undivided.update(path)
+        self.undivided.add(None)
+        return path
+
     def _demand(self, leaf: str, amounts: Amounts, sign: int) -> None:
         self.version += 1
-        for name in self.tree.queues[leaf].path:
+        for name in self._touched(leaf):
             standing = self._standings[name]
             standing.pending = _moved(standing.pending, amounts, sign)
             standing.waiting += sign
@@ -96,7 +107,7 @@ class Books:
     def _change(self, leaf: str, charge: Charge, sign: int) -> None:
         self.version += 1
         gpu_milli = sign * charge.amounts.gpu_milli
-        for name in self.tree.queues[leaf].path:
+        for name in self._touched(leaf):
             standing = self._standings[name]
             standing.allocated = _moved(standing.allocated, charge.amounts, sign)
             if not charge.preemptible:

@@ -11,7 +11,7 @@ from fractions import Fraction
 from itertools import groupby
 from typing import Final, NamedTuple
 
-from queues.amounts import RESOURCES, UNITS, UNLIMITED, Amounts
+from queues.amounts import NOTHING, RESOURCES, UNITS, UNLIMITED, Amounts
 from queues.books import Books
 from queues.spec import Terms
 
@@ -35,31 +35,45 @@ class Claim(NamedTuple):
 
 
 def divide(books: Books, total: Amounts, *, k_milli: int = 0, usage: Mapping[str, Amounts] | None = None) -> None:
-    """Writes the fair share of every queue into its standing. `usage` is in parts per million of the capacity."""
-    usage = usage or {}
-    tree = books.tree
-    none = Amounts()
-    levels: list[tuple[tuple[str, ...], Amounts]] = [(tree.roots, total)]
+    """Writes the fair share of every queue into its standing. `usage` is in parts per million of the capacity.
+
+    Only levels are divided in which something changed: what is divided, what a queue holds or wants, or (all of them)
+    the usage.
+    """
+    undivided = books.undivided
+    terms = (total, k_milli, usage)
+    if books.divided_by != terms:
+        if books.divided_by is None or books.divided_by[1:] != terms[1:]:
+            undivided.update(books.tree.queues)
+        undivided.add(None)
+        books.divided_by = terms
+    levels: list[tuple[str | None, Amounts]] = [(None, total)] if None in undivided else []
     while levels:
-        names, level_total = levels.pop()
-        shares = []
-        for index in range(len(RESOURCES)):
-            claims = [
-                Claim(
-                    tree.queues[name].spec.terms[index],
-                    tree.queues[name].spec.priority,
-                    books[name].requested[index],
-                    tree.queues[name].spec.age_order,
-                    usage.get(name, none)[index],
-                )
-                for name in names
-            ]
-            shares.append(divide_level(level_total[index], claims, UNITS[index], k_milli))
-        for at, name in enumerate(names):
-            share = Amounts(*(found[at] for found in shares))
-            books[name].fair_share = share
-            if tree.queues[name].children:
-                levels.append((tree.queues[name].children, share))
+        parent, level_total = levels.pop()
+        names = books.tree.roots if parent is None else books.tree.queues[parent].children
+        for name, share in zip(names, _level(books, names, level_total, k_milli, usage or {}), strict=True):
+            standing = books[name]
+            if books.tree.queues[name].children and (name in undivided or standing.fair_share != share):
+                levels.append((name, share))
+            standing.fair_share = share
+    undivided.clear()
+
+
+def _level(
+    books: Books, names: Sequence[str], total: Amounts, k_milli: int, usage: Mapping[str, Amounts]
+) -> list[Amounts]:
+    """The shares of siblings, in their order."""
+    queues = [books.tree.queues[name].spec for name in names]
+    requested = [books[name].requested for name in names]
+    used = [usage.get(name, NOTHING) for name in names]
+    shares = []
+    for index in range(len(RESOURCES)):
+        claims = [
+            Claim(spec.terms[index], spec.priority, asked[index], spec.age_order, past[index])
+            for spec, asked, past in zip(queues, requested, used, strict=True)
+        ]
+        shares.append(divide_level(total[index], claims, UNITS[index], k_milli))
+    return [Amounts(*found) for found in zip(*shares, strict=True)]
 
 
 def divide_level(total: int, claims: Sequence[Claim], unit: int, k_milli: int = 0) -> list[int]:
@@ -68,7 +82,9 @@ def divide_level(total: int, claims: Sequence[Claim], unit: int, k_milli: int = 
         min(total if claim.terms.quota == UNLIMITED else claim.terms.quota, claim.requestable) for claim in claims
     ]
     left = max(total - sum(shares), 0)
-    return shares if not left else divide_rest(left, claims, shares, unit, k_milli)
+    if not left or all(share >= claim.requestable for share, claim in zip(shares, claims, strict=True)):
+        return shares
+    return divide_rest(left, claims, shares, unit, k_milli)
 
 
 def divide_rest(left: int, claims: Sequence[Claim], shares: list[int], unit: int, k_milli: int) -> list[int]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 from queues.amounts import UNLIMITED, Amounts
@@ -96,13 +97,17 @@ class Turns:
     that goes first. Each step costs the depth of the tree times the logarithm of its width.
     """
 
-    def __init__(self, books: Books, total: Amounts) -> None:
-        """`total` is what the top queues divide."""
+    def __init__(self, books: Books, total: Amounts, heads: Mapping[str, Amounts] | None = None) -> None:
+        """`total` is what the top queues divide; `heads` are the first of `set_head`, all at once."""
         self._books = books
         self._total = total
-        self._heads: dict[str, Amounts] = {}
+        self._heads: dict[str, Amounts] = dict(heads or {})
         self._keys: dict[str, QueueKey] = {}
         self._heaps: dict[str | None, list[tuple[QueueKey, str]]] = {}
+        above = {name for leaf in self._heads for name in books.tree.queues[leaf].path}
+        for name in reversed(list(books.tree.queues)):  # children before parents
+            if name in above:
+                self._place(name)
 
     def set_head(self, leaf: str, ask: Amounts | None) -> None:
         """What the next workload of the leaf asks for; None: it has none to try."""
@@ -114,18 +119,21 @@ class Turns:
 
     def refresh(self, leaf: str) -> None:
         """The books of the leaf and of those above it have changed."""
-        tree = self._books.tree
-        for name in tree.queues[leaf].path:
-            queue = tree.queues[name]
-            first = name if queue.is_leaf else self._first(name)
-            ask = None if first is None else self._ask(first)
-            if ask is None:
-                self._keys.pop(name, None)
-                continue
-            key = queue_key(queue, self._books[name], ask, self._total)
-            if self._keys.get(name) != key:
-                self._keys[name] = key
-                heapq.heappush(self._heaps.setdefault(queue.spec.parent, []), (key, name))
+        for name in self._books.tree.queues[leaf].path:
+            self._place(name)
+
+    def _place(self, name: str) -> None:
+        """Puts a queue where it belongs among its siblings; those below it stand where they belong."""
+        queue = self._books.tree.queues[name]
+        first = name if queue.is_leaf else self._first(name)
+        ask = None if first is None else self._ask(first)
+        if ask is None:
+            self._keys.pop(name, None)
+            return
+        key = queue_key(queue, self._books[name], ask, self._total)
+        if self._keys.get(name) != key:
+            self._keys[name] = key
+            heapq.heappush(self._heaps.setdefault(queue.spec.parent, []), (key, name))
 
     def next(self) -> str | None:
         """The leaf whose turn it is, None when no leaf has a head."""

@@ -78,8 +78,6 @@ class Candidates:
             self._hold_up(waiting, record, group)
         if self._turns is None:
             return
-        if placed:
-            self._turns.refresh(record.queue)
         self._advance(record.queue)
 
     def room(self, record: PodRecord, group: Alike) -> Room | None:
@@ -129,16 +127,19 @@ class Candidates:
     def _start_turns(self) -> None:
         accounts = self._cluster.accounts
         accounts.divide()
-        self._turns = Turns(accounts.books, accounts.capacity)
-        for leaf in self._waiting:
-            self._advance(leaf)
+        heads = {leaf: head.wants for leaf in self._waiting if (head := self._head(leaf)) is not None}
+        self._turns = Turns(accounts.books, accounts.capacity, heads)
 
     def _advance(self, leaf: str) -> None:
         """The queue's next pod that is worth a try."""
         assert self._turns is not None
+        head = self._head(leaf)
+        self._turns.set_head(leaf, None if head is None else head.wants)
+
+    def _head(self, leaf: str) -> PodRecord | None:
         waiting = self._waiting[leaf]
         waiting.current = self._pop(waiting)
-        self._turns.set_head(leaf, None if waiting.current is None else waiting.current[0].wants)
+        return None if waiting.current is None else waiting.current[0]
 
     def _pop(self, waiting: _Waiting) -> Turn | None:
         while waiting.heap:

@@ -74,13 +74,18 @@ class Reservations:
 
     def claim(self, record: PodRecord, now_ms: int) -> Reservation | None:
         """Keeps the node for the pod on which it can start first, as far as that is known; None where it never can."""
+        best = self.outlook(record, now_ms)
+        if best is not None:
+            self._of[record.uid] = best
+            self.version += 1
+        return best
+
+    def outlook(self, record: PodRecord, now_ms: int) -> Reservation | None:
+        """The reservation that the pod would get."""
         found = [wait for slot in self._candidates(record) if (wait := self._wait(record, slot, now_ms)) is not None]
         if not found:
             return None
-        best = min(found, key=lambda wait: (wait.low_ms is None, wait.low_ms or 0, len(wait.awaited), wait.node))
-        self._of[record.uid] = best
-        self.version += 1
-        return best
+        return min(found, key=lambda wait: (wait.low_ms is None, wait.low_ms or 0, len(wait.awaited), wait.node))
 
     def refresh(self, now_ms: int) -> None:
         """Brings starts up to date. A reservation whose node went, closed or can never hold the pod is dropped."""

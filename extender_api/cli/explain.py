@@ -7,9 +7,9 @@ import sys
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from extender_api.cli import ops_client, output
+from extender_api.cli import ops_client, output, queue_lines
 
-NOT_ON_ITS_WAY: Final = ("waiting", "refused", "held")
+NOT_ON_ITS_WAY: Final = ("waiting", "unqueued", "refused", "held")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -41,14 +41,27 @@ def lines(answer: dict[str, Any]) -> list[str]:
     out += [f"  device   {device['index']}: {_share(device)}" for device in answer["devices"]]
     if answer["reason"]:
         out.append(f"  reason   {answer['reason']['message']}  [{answer['reason']['code']}]")
-    if answer["ahead"] is not None:
-        waits_s = answer["waitingMs"] / 1000
-        out.append(f"  position {answer['ahead'] + 1:,} of those that wait; waiting for {waits_s:,.0f} s")
+    out += _wait(answer)
     if answer["difference"]:
         out.append(f"  note     {answer['difference']}")
     if not answer["active"]:
         out.append(f"  note     {ops_client.STANDBY}")
     return out + [_step(step) for step in answer["story"]]
+
+
+def _wait(answer: dict[str, Any]) -> list[str]:
+    """The queue, level by level, and what is known about the end of the wait."""
+    out = [f"  queue    {answer['queue']}"] if answer["queue"] else []
+    if answer["ahead"] is None:
+        return out
+    out += [f"  level    {queue_lines.level(level)}" for level in answer["levels"]]
+    out += [f"  needs    {remedy['message']}" for remedy in answer["remedies"]]
+    waits_s = answer["waitingMs"] / 1000
+    out.append(f"  position {answer['ahead'] + 1:,} of those that wait in its queue; waiting for {waits_s:,.0f} s")
+    if answer["reservedNode"]:
+        out.append(f"  reserved what frees on node {answer['reservedNode']} is kept for it")
+    out.append(f"  start    {queue_lines.start(answer['startsIn'])}")
+    return out
 
 
 def _share(device: dict[str, Any]) -> str:

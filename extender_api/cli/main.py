@@ -37,6 +37,8 @@ COMMANDS: Final = (
     Command("serve", "run Tangram beside kube-scheduler (or --offline: only the stateless API)"),
     Command("plan", "plan Kubernetes objects from files, without a cluster"),
     Command("explain", "why a pod waits, or where it goes"),
+    Command("queues", "the tree of queues, with bars: quota, share, used, waiting"),
+    Command("queue", "queues by what they use now, refreshed: tangram queue top"),
     Command("nodes", "nodes and their devices, with bars"),
     Command("doctor", "check an installation and say how to mend it"),
     Command("uninstall", "remove Tangram from a cluster in the safe order"),

@@ -20,8 +20,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--dry-run", action="store_true", help="only say what would be done")
     parser.add_argument(
         "--everything", action="store_true",
-        help="also remove the rest of the base, unless pods still wait for a scheduler of our name",
+        help="also remove the rest of the base, unless pods still wait for a scheduler of our name; the definition of "
+        "Queue stays while there are Queues",
     )  # fmt: skip
+    parser.add_argument(
+        "--delete-queues", action="store_true", help="with --everything: delete all Queues and their definition, too"
+    )
     output.add_arguments(parser)
 
 
@@ -31,6 +35,8 @@ def run(arguments: argparse.Namespace) -> int:
     from extender_api.errors import TangramError
     from extender_api.uninstall import uninstall
 
+    if arguments.delete_queues and not arguments.everything:
+        raise TangramError("--delete-queues needs --everything")
     settings = connection.settings_of(arguments)
     for_programs = arguments.output == "json"
 
@@ -42,7 +48,12 @@ def run(arguments: argparse.Namespace) -> int:
             connection.with_client(
                 settings,
                 lambda client: uninstall(
-                    client, settings, dry_run=arguments.dry_run, say=say, everything=arguments.everything
+                    client,
+                    settings,
+                    dry_run=arguments.dry_run,
+                    say=say,
+                    everything=arguments.everything,
+                    delete_queues=arguments.delete_queues,
                 ),
             )
         )
@@ -65,4 +76,5 @@ def document(report: UninstallReport, *, dry_run: bool) -> dict[str, Any]:
         "waiting": list(report.plan.waiting),
         "shares": list(report.plan.shares),
         "running": report.plan.running,
+        "queues": list(report.queues),
     }

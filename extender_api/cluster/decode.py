@@ -20,6 +20,7 @@ from extender_api.cluster.node import (
 )
 from extender_api.cluster.pod import pod_facts, same_pod
 from extender_api.cluster.pod_model import MetaModel, PodModel
+from extender_api.cluster.queue import QueueDocument, QueueObject, kai_queue_object, queue_object, same_queue
 from scheduler.pod import PodFacts
 from topology.node import NodeFacts
 
@@ -72,6 +73,24 @@ LEASES: Final[Codec[LeaseModel, LeaseFacts]] = Codec(
     key=_name,
     same=_equal,
 )
+QUEUES: Final[Codec[QueueDocument, QueueObject]] = Codec(
+    "Queue",
+    model=TypeAdapter(QueueDocument),
+    page=TypeAdapter(PageModel[QueueDocument]),
+    event=TypeAdapter(EventModel[QueueDocument]),
+    facts=queue_object,
+    key=_name,
+    same=same_queue,
+)
+KAI_QUEUES: Final[Codec[QueueDocument, QueueObject]] = Codec(
+    "KAI Queue",
+    model=TypeAdapter(QueueDocument),
+    page=TypeAdapter(PageModel[QueueDocument]),
+    event=TypeAdapter(EventModel[QueueDocument]),
+    facts=kai_queue_object,
+    key=_name,
+    same=same_queue,
+)
 
 
 def decode_pod(raw: Raw) -> PodFacts:
@@ -95,10 +114,12 @@ def decode_lease(raw: Raw) -> LeaseFacts:
 
 
 __all__ = [
+    "KAI_QUEUES",
     "LEASES",
     "NAMESPACES",
     "NODES",
     "PODS",
+    "QUEUES",
     "DecodeError",
     "LeaseFacts",
     "NamespaceFacts",

@@ -7,6 +7,19 @@ from typing import Final
 PODS: Final = "/api/v1/pods"
 NODES: Final = "/api/v1/nodes"
 NAMESPACES: Final = "/api/v1/namespaces"
+QUEUES: Final = "/apis/tangram.scheduler/v1alpha1/queues"
+KAI_QUEUES: Final = "/apis/scheduling.run.ai/v2/queues"
+
+
+def queue_status(name: str) -> str:
+    """The status of one of our Queues."""
+    return f"{QUEUES}/{name}/status"
+
+
+def config_map(namespace: str, name: str = "") -> str:
+    """A ConfigMap, or all of a namespace."""
+    path = f"/api/v1/namespaces/{namespace}/configmaps"
+    return f"{path}/{name}" if name else path
 
 
 def pod(namespace: str, name: str, subresource: str = "") -> str:

@@ -8,6 +8,7 @@ cancellation ends a reflector; trouble is waited out.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import random
 import time
@@ -32,8 +33,8 @@ class ReflectorSettings:
     """`watch_s` is the range from which the server-side length of each watch is drawn.
 
     A watch on which nothing is heard for `idle_s` is opened again where it stopped; a kind of which nothing was heard
-    for `list_after_s` is listed. Waits after failures double from `backoff_first_s` to `backoff_max_s`. After
-    `yield_every` deliveries others get their turn.
+    for `list_after_s` is listed. Waits after failures double from `backoff_first_s` to `backoff_max_s`; an optional
+    kind that is not there is looked for every `look_again_s`. After `yield_every` deliveries others get their turn.
     """
 
     page_size: int = 500
@@ -42,6 +43,7 @@ class ReflectorSettings:
     list_after_s: float = 150.0
     backoff_first_s: float = 0.25
     backoff_max_s: float = 30.0
+    look_again_s: float = 30.0
     yield_every: int = 32
 
 
@@ -66,14 +68,21 @@ class ReflectorStats:
 
 @dataclass(frozen=True, slots=True)
 class Watched(Generic[Facts]):
-    """What a reflector follows: a codec, the path of the collection, and selectors as query parameters."""
+    """What a reflector follows: a codec, the path of the collection, and selectors as query parameters.
+
+    An `optional` kind may be one that the cluster does not have or that may not be read: then there are no objects.
+    """
 
     codec: Codec[Any, Facts]
     path: str
     selectors: Mapping[str, str] = field(default_factory=dict)
+    optional: bool = False
 
 
 _SHORTEST_WATCH_S: Final = 1.0
+_REFUSALS_BELIEVED: Final = 2
+HTTP_FORBIDDEN: Final = 403
+HTTP_NOT_FOUND: Final = 404
 
 
 class Expired(Exception):
@@ -94,6 +103,10 @@ class Reflector(Generic[Facts]):
         self.synced: Final = asyncio.Event()
         self.stats: Final = ReflectorStats()
         self.kind: Final = watched.codec.kind
+        self.absent = False
+        """Whether an optional kind is not there, or may not be read."""
+        self.unreadable: dict[str, str] = {}
+        """By key, why an object cannot be read. What was known of it before is still in `objects`."""
         self._client = client
         self._watched = watched
         self._codec = watched.codec
@@ -101,6 +114,7 @@ class Reflector(Generic[Facts]):
         self._settings = settings or ReflectorSettings()
         self._version = ""
         self._must_list = True
+        self._called: Final = asyncio.Event()
         self._stream: WatchStream | None = None
         self._since_turn = 0
         self._failed_in_a_row = 0
@@ -111,8 +125,14 @@ class Reflector(Generic[Facts]):
     def relist(self) -> None:
         """Lists again as soon as possible, as when the copy is suspected of having missed something."""
         self._must_list = True
+        self._called.set()
         if self._stream is not None:
             self._stream.close()
+
+    @property
+    def failing(self) -> str:
+        """The last failure when several have come in a row, else ""."""
+        return self.stats.last_failure if self._failed_in_a_row > _REFUSALS_BELIEVED else ""
 
     async def refresh(self) -> None:
         """Lists again and returns once all of it is delivered: everything written before the call is then known."""
@@ -137,7 +157,47 @@ class Reflector(Generic[Facts]):
                 self._must_list = True
                 await self._pause(err)
             except (Unreachable, Refused) as err:
-                await self._pause(err)
+                if isinstance(err, Refused) and self._says_absent(err.answer.status):
+                    await self._do_without(err)
+                else:
+                    await self._pause(err)
+
+    # -- kinds that need not be there ---------------------------------------------------------------------------
+
+    def _says_absent(self, status: int) -> bool:
+        """Whether a refused list says that an optional kind is not there, or not for us.
+
+        That it may not be read is not believed at once, since an API server that starts may not know the roles yet, and
+        never once objects are known: they stay.
+        """
+        if not self._watched.optional or not self._must_list:
+            return False
+        forbidden = self._failed_in_a_row >= _REFUSALS_BELIEVED and not self.objects
+        return status == HTTP_NOT_FOUND or (status == HTTP_FORBIDDEN and forbidden)
+
+    async def _do_without(self, err: Exception) -> None:
+        """An optional kind that is not there is like a list without objects. It may come later."""
+        if not self.absent:
+            logger.info("%s: there are none to read (%s)", self.kind, err)
+        self.absent = True
+        self.unreadable.clear()
+        for key in list(self.objects):
+            self._deliver(key, None)
+            await self._take_turns()
+        self._heard()
+        self.synced.set()
+        self._answer(self._waiting_for_list)
+        self._waiting_for_list = []
+        self._called.clear()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(self._settings.look_again_s * random.uniform(0.8, 1.2)):
+                await self._called.wait()
+
+    @staticmethod
+    def _answer(waiting: list[asyncio.Future[None]]) -> None:
+        for done in waiting:
+            if not done.done():
+                done.set_result(None)
 
     # -- list --------------------------------------------------------------------------------------------------
 
@@ -153,18 +213,18 @@ class Reflector(Generic[Facts]):
             raise
         self.stats.lists += 1
         self.stats.relists += relist
+        self.unreadable = {key: problem for key, problem in self.unreadable.items() if key in found}
         for key in [key for key in self.objects if key not in found]:
             self._deliver(key, None)
             await self._take_turns()
         for item in found.values():
             self._take(item)
             await self._take_turns()
-        if not relist:
+        if not relist or self.absent:
             logger.info("%s: %d objects", self.kind, len(self.objects))
+        self.absent = False
         self.synced.set()
-        for done in waiting:
-            if not done.done():
-                done.set_result(None)
+        self._answer(waiting)
 
     async def _read_pages(self) -> tuple[dict[str, Found[Facts]], str]:
         """All objects by key, and the version at which they stood."""
@@ -235,6 +295,7 @@ class Reflector(Generic[Facts]):
         if event.found is None:
             return
         if event.type == DELETED:
+            self.unreadable.pop(event.found.key, None)
             self._deliver(event.found.key, None)
         else:
             self._take(event.found)
@@ -245,8 +306,10 @@ class Reflector(Generic[Facts]):
         if found.facts is None:
             # What was known of it stays: an object that cannot be read is not one that is gone.
             self.stats.unreadable += 1
+            self.unreadable[found.key] = str(found.error)
             logger.warning("unreadable, left as it was: %s", found.error)
             return
+        self.unreadable.pop(found.key, None)
         self._deliver(found.key, found.facts)
 
     def _deliver(self, key: str, new: Facts | None) -> None:
@@ -291,7 +354,10 @@ class Reflector(Generic[Facts]):
         asked_s = 0.0
         if isinstance(err, Refused):
             asked_s = err.answer.retry_after_s or 0.0
-            self._must_list |= err.answer.status == 410
+            # that a kind is gone is for a list to say
+            self._must_list |= err.answer.status == 410 or (
+                self._watched.optional and err.answer.status == HTTP_NOT_FOUND
+            )
         self.stats.failures += 1
         self.stats.last_failure = str(err)
         level = logging.DEBUG if self._failed_in_a_row % 10 else logging.WARNING

@@ -16,16 +16,15 @@ REVIEWS: Final = "/apis/authorization.k8s.io/v1"
 def of_tangram(mode: str, namespace: str, lease: tuple[str, str]) -> Iterator[Right]:
     """The rights of Tangram in `mode` (`base` or `advise`), installed in `namespace`, following `lease`."""
     for kind, rule in shipped.rules(mode):
-        local = kind == "Role"
+        local = namespace if kind == "Role" else ""
+        (name,) = rule.get("resourceNames", ("",))
         for group in rule["apiGroups"]:
             for resource in rule["resources"]:
                 for verb in rule["verbs"]:
-                    if resource == "leases" and verb == "create":
-                        yield Right(verb, group, resource, namespace)
-                    elif resource == "leases":
+                    if resource == "leases" and verb != "create":
                         yield Right(verb, group, resource, *lease)
                     else:
-                        yield Right(verb, group, resource, namespace if local else "")
+                        yield Right(verb, group, resource, local, name)
 
 
 def of_kube_scheduler(lease: tuple[str, str]) -> Iterator[Right]:

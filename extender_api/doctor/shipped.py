@@ -26,6 +26,8 @@ COLLECTIONS: Final = {
     "ValidatingAdmissionPolicy": f"{ADMISSION}/validatingadmissionpolicies",
     "ClusterRoleBinding": f"{RBAC}/clusterrolebindings",
     "ClusterRole": f"{RBAC}/clusterroles",
+    "PriorityClass": "/apis/scheduling.k8s.io/v1/priorityclasses",
+    "CustomResourceDefinition": "/apis/apiextensions.k8s.io/v1/customresourcedefinitions",
     "Namespace": "/api/v1/namespaces",
 }
 """Where the API server keeps the cluster-wide objects of the base, in the order in which they are deleted."""

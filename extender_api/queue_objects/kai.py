@@ -7,13 +7,15 @@ from typing import Annotated, Any, Final
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
+from extender_api.queue_objects.model import Duration
 from queues.amounts import UNLIMITED, Amounts
-from queues.spec import DEFAULT_PRIORITY, QueueSpec, Source, Terms
-from topology import duration
+from queues.spec import DEFAULT_PRIORITY, ONE_WEIGHT, QueueSpec, Source, Terms
+from topology import duration, quantity, vocabulary
 
-API_VERSION: Final = "scheduling.run.ai/v2"
+API_VERSION: Final = f"{vocabulary.KAI_QUEUE_GROUP}/v2"
 _UNITS: Final = Amounts(1, 1_000_000, 1000)
 """CPU is in millicores, memory in megabytes, GPUs in devices."""
+_MOST_WEIGHT: Final = 1_000_000
 
 
 def _number(value: object) -> Decimal:
@@ -23,7 +25,7 @@ def _number(value: object) -> Decimal:
         number = Decimal(str(value))
     except ArithmeticError:
         raise ValueError(f"{value!r} is not a number") from None
-    if not number.is_finite() or abs(number) > 1 << 50:
+    if not number.is_finite():
         raise ValueError(f"{value!r} is not a number that an amount can be")
     if number < 0 and number != UNLIMITED:
         raise ValueError(f"{value} is negative: write 0 or more, or -1 for unlimited")
@@ -47,7 +49,7 @@ class KaiTerms(_Model):
 
     def terms(self, unit: int) -> Terms:
         """The same in integers, to the nearest."""
-        return Terms(_amount(self.quota, unit), _amount(self.limit, unit), max(round(self.overQuotaWeight * 1000), 0))
+        return Terms(_amount(self.quota, unit), _amount(self.limit, unit), _weight_milli(self.overQuotaWeight))
 
 
 class KaiResources(_Model):
@@ -64,12 +66,12 @@ class KaiSpec(_Model):
     parentQueue: str | None = None
     priority: int | None = Field(None, ge=-(1 << 31), le=(1 << 31) - 1)
     resources: KaiResources | None = None
-    preemptMinRuntime: str | None = None
-    reclaimMinRuntime: str | None = None
+    preemptMinRuntime: Duration | None = None
+    reclaimMinRuntime: Duration | None = None
 
 
 def kai_spec(spec: KaiSpec, **meta: Any) -> QueueSpec:
-    """The queue that a spec describes; `meta` is name, uid and created_ms. Raises DurationError."""
+    """The queue that a spec describes; `meta` is name, uid and created_ms."""
     resources = spec.resources or KaiResources()
     return QueueSpec(
         parent=spec.parentQueue or None,
@@ -85,7 +87,12 @@ def kai_spec(spec: KaiSpec, **meta: Any) -> QueueSpec:
 
 
 def _amount(number: Decimal, unit: int) -> int:
-    return UNLIMITED if number == UNLIMITED else round(number * unit)
+    return UNLIMITED if number == UNLIMITED else round(min(number * unit, Decimal(quantity.MAX)))
+
+
+def _weight_milli(weight: Decimal) -> int:
+    """At least one thousandth for every weight above 0; below 0 it is none."""
+    return max(round(min(weight, Decimal(_MOST_WEIGHT)) * ONE_WEIGHT), 1) if weight > 0 else 0
 
 
 def _duration_ms(text: str | None) -> int | None:

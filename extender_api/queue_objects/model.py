@@ -6,11 +6,17 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
+from queues.amounts import UNLIMITED
 from queues.spec import DEFAULT_PRIORITY
 from topology import duration, quantity, vocabulary
 
-API_VERSION: Final = f"{vocabulary.API_GROUP}/v1alpha1"
+GROUP: Final = vocabulary.API_GROUP
+VERSION: Final = "v1alpha1"
+API_VERSION: Final = f"{GROUP}/{VERSION}"
 MOST_NAMES: Final = 256
+MOST_MODELS: Final = 16
+LONGEST_NAME: Final = 63
+"""Of a queue: workloads name it in a label."""
 Json = dict[str, Any]
 
 
@@ -20,13 +26,20 @@ def _quantity(value: object) -> object:
         return None
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         raise ValueError("write a Kubernetes quantity, or -1 for unlimited")
+    if is_unlimited(value):
+        return value
     try:
         amount = quantity.parse(value)
     except quantity.QuantityError as err:
         raise ValueError(f"{err}; write a Kubernetes quantity, or -1 for unlimited") from None
-    if amount < 0 and amount != -1:
+    if amount < 0:
         raise ValueError(f"{value} is negative: write an amount of 0 or more, or -1 for unlimited")
     return value
+
+
+def is_unlimited(value: str | int | float) -> bool:
+    """Whether a quantity stands for no end."""
+    return value in (UNLIMITED, str(UNLIMITED))
 
 
 def _duration(value: object) -> object:
@@ -38,46 +51,56 @@ def _duration(value: object) -> object:
     return value
 
 
-def _schema(**schema: Any) -> dict[str, Any]:
-    return schema
+def rules(*pairs: tuple[str, str]) -> Json:
+    """Rules in CEL with their messages, as a schema has them."""
+    return {"x-kubernetes-validations": [{"rule": rule, "message": message} for rule, message in pairs]}
 
 
-QUANTITY_RULE: Final[Json] = {
-    "rule": "type(self) == int ? self >= -1 : (self == '-1' || (isQuantity(self) && quantity(self).sign() >= 0))",
-    "message": "must be a Kubernetes quantity of 0 or more, or -1 for unlimited",
-}
+QUANTITY_RULE: Final = (
+    "type(self) == int ? self >= -1 : "
+    "(self == '-1' || (isQuantity(self) && !quantity(self).isLessThan(quantity('0'))))",
+    "must be a Kubernetes quantity of 0 or more, or -1 for unlimited",
+)
+LIMIT_RULE: Final = (
+    "!has(self.quota) || !has(self.limit) || string(self.limit) == '-1' || (string(self.quota) != '-1' && "
+    "(!isQuantity(string(self.quota)) || !isQuantity(string(self.limit)) || "
+    "quantity(string(self.quota)).compareTo(quantity(string(self.limit))) <= 0))",
+    "limit must not be below quota; write -1 for no limit",
+)
+MODELS_RULE: Final = (
+    "self.all(a, self.all(b, a == b || !(b.upperAscii() + '-').startsWith(a.upperAscii() + '-')))",
+    "two keys match one product; keep one of them",
+)
+PARENT_RULE: Final = (
+    "!has(self.spec) || !has(self.spec.parent) || self.spec.parent != self.metadata.name",
+    "a queue cannot be its own parent",
+)
+NAME_RULE: Final = (
+    f"size(self.metadata.name) <= {LONGEST_NAME}",
+    f"the name must have at most {LONGEST_NAME} characters: workloads name their queue in a label",
+)
+
 Quantity = Annotated[
     str | int | float,
     BeforeValidator(_quantity),
-    Field(
-        json_schema_extra=_schema(
-            **{"x-kubernetes-int-or-string": True, "x-kubernetes-validations": [QUANTITY_RULE], "maxLength": 32}
-        )
-    ),
+    Field(json_schema_extra={"x-kubernetes-int-or-string": True, "maxLength": 32, **rules(QUANTITY_RULE)}),
 ]
 Duration = Annotated[
-    str, BeforeValidator(_duration), Field(json_schema_extra=_schema(pattern=duration.PATTERN, maxLength=32))
+    str, BeforeValidator(_duration), Field(json_schema_extra={"pattern": duration.PATTERN, "maxLength": 32})
 ]
 Name = Annotated[str, Field(min_length=1, max_length=253)]
-
-LIMIT_RULE: Final[Json] = {
-    "rule": "!has(self.quota) || !has(self.limit) || "
-    "string(self.limit) == '-1' || (string(self.quota) != '-1' && "
-    "quantity(string(self.quota)).compareTo(quantity(string(self.limit))) <= 0)",
-    "message": "limit must not be below quota; write -1 for no limit",
-}
 
 
 class Part(BaseModel):
     """Anything in a Queue: unknown keys are mistakes, most often misspelt ones."""
 
-    model_config = ConfigDict(extra="forbid", hide_input_in_errors=True)
+    model_config = ConfigDict(extra="forbid", strict=True, hide_input_in_errors=True)
 
 
 class ModelTerms(Part):
     """Quota and limit for the devices of one GPU model."""
 
-    model_config = ConfigDict(json_schema_extra={"x-kubernetes-validations": [LIMIT_RULE]})
+    model_config = ConfigDict(json_schema_extra=rules(LIMIT_RULE))
 
     quota: Quantity | None = Field(
         None, description="Devices of the model that non-preemptible work may hold. Unset or -1: no bound."
@@ -88,7 +111,7 @@ class ModelTerms(Part):
 class ResourceTerms(Part):
     """What a queue may have of one resource."""
 
-    model_config = ConfigDict(json_schema_extra={"x-kubernetes-validations": [LIMIT_RULE]})
+    model_config = ConfigDict(json_schema_extra=rules(LIMIT_RULE))
 
     quota: Quantity | None = Field(
         None, description="The guaranteed share, which others may use while it is idle. Unset: 0. -1: everything."
@@ -103,17 +126,19 @@ class Resources(Part):
     """Terms by resource."""
 
     gpu: ResourceTerms | None = Field(None, description="Devices: 4 is four devices, 500m half a device.")
-    cpu: ResourceTerms | None = Field(None, description="Cores.")
-    memory: ResourceTerms | None = Field(None, description="Bytes of memory.")
-    gpuModels: Annotated[dict[Name, ModelTerms], Field(max_length=64)] | None = Field(
-        None, description="Devices by GPU model, e.g. H100: the product of the node, whole or its leading parts."
+    cpu: ResourceTerms | None = Field(None, description="Cores: 4 is four cores, 500m half a core.")
+    memory: ResourceTerms | None = Field(None, description="Bytes of memory, e.g. 64Gi.")
+    gpuModels: Annotated[dict[Name, ModelTerms], Field(max_length=MOST_MODELS)] | None = Field(
+        None,
+        description="Devices by GPU model, e.g. H100: the node's product, whole or its leading parts between '-'.",
+        json_schema_extra=rules(MODELS_RULE),
     )
 
 
 class SelectorRequirement(Part):
     """One expression of a label selector."""
 
-    key: Annotated[str, Field(max_length=317)]
+    key: Annotated[str, Field(min_length=1, max_length=317)]
     operator: Literal["In", "NotIn", "Exists", "DoesNotExist"]
     values: Annotated[list[Annotated[str, Field(max_length=63)]], Field(max_length=64)] | None = None
 
@@ -137,10 +162,10 @@ class QueueSpecModel(Part):
     )
     resources: Resources | None = None
     preemptMinRuntime: Duration | None = Field(
-        None, description="Running work of this queue is not preempted before it has run so long."
+        None, description="Running work of this queue is not preempted before it has run so long, e.g. 5m."
     )
     reclaimMinRuntime: Duration | None = Field(
-        None, description="Running work of this queue is not reclaimed for others before it has run so long."
+        None, description="Running work of this queue is not reclaimed for others before it has run so long, e.g. 5m."
     )
     namespaces: Annotated[list[Name], Field(max_length=MOST_NAMES)] | None = Field(
         None,
@@ -161,9 +186,3 @@ class QueueSpecModel(Part):
     starvingAfter: Duration | None = Field(
         None, description="Work that waits longer for room gets a reservation. Unset: as Tangram's settings say."
     )
-
-
-PARENT_RULE: Final[Json] = {
-    "rule": "!has(self.spec) || !has(self.spec.parent) || self.spec.parent != self.metadata.name",
-    "message": "a queue cannot be its own parent",
-}

@@ -2,85 +2,64 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Mapping
 from typing import Any, Final, TypeVar
 
-import yaml
 from pydantic import BaseModel, ValidationError
 
 from extender_api.cluster.fields import DecodeError, FieldError, epoch_ms, first_problem
 from extender_api.queue_objects import kai, model
 from queues.amounts import UNLIMITED
 from queues.spec import ONE_WEIGHT, Access, QueueSpec, Source, Terms
-from topology import duration, gpu_model, quantity, vocabulary
+from topology import duration, gpu_model, quantity
 from topology.selector import Requirement, well_formed
 
 Object = Mapping[str, Any]
 Spec = TypeVar("Spec", bound=BaseModel)
+KIND: Final = "Queue"
 MEMBERS: Final = frozenset({"apiVersion", "kind", "metadata", "spec", "status"})
-KAI_GROUP: Final = vocabulary.KAI_QUEUE_GROUP
+_NAME: Final = re.compile(rf"[A-Za-z0-9]([-A-Za-z0-9_.]{{0,{model.LONGEST_NAME - 2}}}[A-Za-z0-9])?", re.ASCII)
 _UNIT: Final = {"cpu": 1000, "memory": 1, "gpu": 1000}
 
 
 def read_queue(content: Object, source: Source = Source.TANGRAM) -> QueueSpec:
     """A queue of our kind (read from `source`) or of KAI's, told by its apiVersion. Raises DecodeError."""
+    name = name_of(content)
+    if not name:
+        raise DecodeError(KIND, ("metadata", "name"), "Field required")
+    try:
+        return queue_spec(content, source)
+    except FieldError as err:
+        raise DecodeError(f"{KIND} {name}", err.path, err.problem) from None
+
+
+def name_of(content: Object) -> str:
+    """The name of an object, "" where it has none that could be one."""
     metadata = content.get("metadata")
     name = metadata.get("name") if isinstance(metadata, Mapping) else None
-    if not isinstance(name, str) or not name:
-        raise DecodeError("Queue", ("metadata", "name"), "Field required")
-    assert isinstance(metadata, Mapping)
-    where = f"Queue {name}"
-    version = content.get("apiVersion") or model.API_VERSION
-    try:
-        meta = {
-            "name": name,
-            "uid": str(metadata.get("uid") or ""),
-            "created_ms": epoch_ms(metadata.get("creationTimestamp"), "metadata", "creationTimestamp") or 0,
-        }
-        if version == kai.API_VERSION:
-            return kai.kai_spec(_validated(kai.KaiSpec, content), **meta)
-        if version != model.API_VERSION:
-            raise FieldError(("apiVersion",), f"{version} is not read: write {model.API_VERSION} or {kai.API_VERSION}")
-        for key in content:
-            if key not in MEMBERS:
-                raise FieldError((str(key),), "no such field in a Queue")
-        return _ours(_validated(model.QueueSpecModel, content), source, meta)
-    except FieldError as err:
-        raise DecodeError(where, err.path, err.problem) from None
-    except duration.DurationError as err:
-        raise DecodeError(where, ("spec",), str(err)) from None
+    return name if isinstance(name, str) else ""
 
 
-def read_file(text: str, name: str) -> tuple[list[QueueSpec], list[str]]:
-    """The queues of a file of YAML documents (lists of objects, too), and what is wrong with the rest of it.
-
-    Raises DecodeError for a file that is no YAML. Queues of KAI's kind keep its meaning.
-    """
-    try:
-        documents = list(yaml.safe_load_all(text))
-    except yaml.YAMLError as err:
-        raise DecodeError(name, (), f"not YAML: {' '.join(str(err).split())}") from None
-    found, problems = [], []
-    for where, content in _objects(documents, name):
-        if not isinstance(content, Mapping) or content.get("kind") != "Queue":
-            problems.append(f"{where}: not a Queue; only Queues are read from this file")
-            continue
-        try:
-            found.append(read_queue(content, Source.FILE))
-        except DecodeError as err:
-            problems.append(f"{where}: {err}")
-    return found, problems
-
-
-def _objects(documents: list[Any], name: str) -> Iterator[tuple[str, Any]]:
-    for number, document in enumerate(documents, start=1):
-        where = f"{name}, document {number}"
-        if document is None:
-            continue
-        if isinstance(document, Mapping) and isinstance(document.get("items"), list):
-            yield from ((f"{where}, item {at}", item) for at, item in enumerate(document["items"], start=1))
-        else:
-            yield where, document
+def queue_spec(content: Object, source: Source = Source.TANGRAM) -> QueueSpec:
+    """The same for an object that has a name. Raises FieldError."""
+    metadata, version = content["metadata"], content.get("apiVersion") or model.API_VERSION
+    meta = {
+        "name": metadata["name"],
+        "uid": str(metadata.get("uid") or ""),
+        "created_ms": epoch_ms(metadata.get("creationTimestamp"), "metadata", "creationTimestamp") or 0,
+    }
+    if version == kai.API_VERSION:
+        return kai.kai_spec(_validated(kai.KaiSpec, content), **meta)
+    if version != model.API_VERSION:
+        raise FieldError(("apiVersion",), f"{version} is not read: write {model.API_VERSION} or {kai.API_VERSION}")
+    if not _NAME.fullmatch(metadata["name"]):
+        problem = f"must be able to stand in a label: at most {model.LONGEST_NAME} letters, digits, '-', '_' and '.'"
+        raise FieldError(("metadata", "name"), problem)
+    for key in content:
+        if key not in MEMBERS:
+            raise FieldError((str(key),), "no such field in a Queue")
+    return _ours(_validated(model.QueueSpecModel, content), source, meta)
 
 
 def _validated(kind: type[Spec], content: Object) -> Spec:
@@ -89,7 +68,8 @@ def _validated(kind: type[Spec], content: Object) -> Spec:
         return kind.model_validate({} if content.get("spec") is None else content["spec"])
     except ValidationError as err:
         problem = first_problem(err)
-        raise FieldError(("spec", *problem.path), _clear(problem.problem)) from None
+        path = (part for part in problem.path if part != "[key]")
+        raise FieldError(("spec", *path), _clear(problem.problem)) from None
 
 
 def _clear(problem: str) -> str:
@@ -124,10 +104,16 @@ def _ours(spec: model.QueueSpecModel, source: Source, meta: dict[str, Any]) -> Q
 def _terms(terms: model.ResourceTerms | None, resource: str) -> Terms:
     if terms is None:
         return Terms()
-    weight = ONE_WEIGHT if terms.overQuotaWeight is None else round(terms.overQuotaWeight * ONE_WEIGHT)
     quota, limit = _amount(terms.quota, resource, 0), _amount(terms.limit, resource, UNLIMITED)
     _check(quota, limit, ("spec", "resources", resource))
-    return Terms(quota, limit, weight)
+    return Terms(quota, limit, _weight_milli(terms.overQuotaWeight))
+
+
+def _weight_milli(weight: float | None) -> int:
+    """At least one thousandth for every weight above 0: a small claim is a claim."""
+    if weight is None:
+        return ONE_WEIGHT
+    return max(round(weight * ONE_WEIGHT), 1) if weight > 0 else 0
 
 
 def _models(models: Mapping[str, model.ModelTerms]) -> dict[str, Terms]:
@@ -156,10 +142,9 @@ def _amount(written: str | int | float | None, resource: str, unset: int) -> int
     """In the unit of Amounts; parts of a unit are rounded up."""
     if written is None:
         return unset
-    exact = quantity.parse(written)
-    if exact == UNLIMITED:
+    if model.is_unlimited(written):
         return UNLIMITED
-    exact *= _UNIT[resource]
+    exact = quantity.parse(written) * _UNIT[resource]
     return min(-(-exact.numerator // exact.denominator), quantity.MAX)
 
 

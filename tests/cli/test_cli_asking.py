@@ -85,8 +85,12 @@ def test_a_pod_that_waits(ops: OpsServer, capsys: pytest.CaptureFixture[str]) ->
     assert lines[0] == "default/waits: waiting"
     assert lines[1].startswith("  reason   no node fits: ")
     assert lines[1].endswith("[INSUFFICIENT_WHOLE_GPUS]")
-    assert lines[2].startswith("  position 1 of those that wait; waiting for ")
-    assert lines[3] == "  1970-01-01 00:16:40.000Z waiting   seen"
+    assert lines[2] == "  queue    default"
+    assert lines[3].startswith("  needs    ")
+    assert "even if it were empty" in lines[3]
+    assert lines[4].startswith("  position 1 of those that wait in its queue; waiting for ")
+    assert lines[5].startswith("  start    ")
+    assert lines[6] == "  1970-01-01 00:16:40.000Z waiting   seen"
 
 
 def test_a_pod_that_is_bound(ops: OpsServer, capsys: pytest.CaptureFixture[str]) -> None:
@@ -178,7 +182,7 @@ def test_through_the_api_server(
 
 STANDBY_POD: dict[str, Any] = {
     "namespace": "default", "name": "a", "stage": "waiting", "node": None, "devices": [], "reason": None,
-    "ahead": None, "waitingMs": 0, "difference": None, "story": [],
+    "queue": None, "ahead": None, "waitingMs": 0, "difference": None, "story": [],
 }  # fmt: skip
 
 

@@ -88,13 +88,17 @@ class Call:
 
 
 class FakeApi:
-    """Collections by the last part of their path: pods, nodes, namespaces, leases, events."""
+    """Collections by the last part of their path: pods, nodes, namespaces, leases, events, queues; "kai queues".
+
+    Kinds in `absent` are not defined here: there is nothing at their paths.
+    """
 
     def __init__(self) -> None:
         self.version = 100
         self.oldest = 0
         self.calls: list[Call] = []
         self.collections: dict[str, Collection] = {}
+        self.absent: set[str] = set()
         self.faults: list[tuple[str, str, Fault]] = []
         self.url = ""
         self._runner: web.AppRunner | None = None
@@ -138,6 +142,14 @@ class FakeApi:
         gone["metadata"]["resourceVersion"] = str(self.version)
         await self._tell(collection, "DELETED", gone)
 
+    async def undefine(self, name: str) -> None:
+        """Removes a kind, as when its definition is deleted: all objects go, then watches end."""
+        for key in list(self.collection(name).objects):
+            await self.remove(name, key)
+        self.absent.add(name)
+        async with self.collection(name).changed:
+            self.collection(name).changed.notify_all()
+
     async def bookmark(self, name: str) -> None:
         self.version += 1
         await self._tell(
@@ -174,10 +186,15 @@ class FakeApi:
                 del self.faults[index]
                 return await fault(request)
         parts = request.path.strip("/").split("/")
+        name = "kai queues" if "scheduling.run.ai" in parts else parts[-1]
+        if name in self.absent:
+            return web.json_response(status_body(404, "the server could not find the requested resource"), status=404)
         if method == "WATCH":
-            return await self._watch(request, self.collection(parts[-1]))
-        if method == "GET" and parts[-1] in ("pods", "nodes", "namespaces", "leases", "events"):
-            return self._list(request, self.collection(parts[-1]))
+            return await self._watch(request, name)
+        if method == "GET" and parts[-1] in ("pods", "nodes", "namespaces", "leases", "events", "queues"):
+            return self._list(request, self.collection(name))
+        if method == "PATCH" and parts[-3] == "queues":
+            return await self._patch_status("queues", parts[-2], body)
         if method == "POST" and parts[-1] == "events":
             assert body is not None
             return web.json_response(await self.put("events", body), status=201)
@@ -192,7 +209,8 @@ class FakeApi:
             meta["continue"] = str(start + limit)
         return web.json_response({"kind": "List", "metadata": meta, "items": items[start : start + limit]})
 
-    async def _watch(self, request: web.Request, collection: Collection) -> web.StreamResponse:
+    async def _watch(self, request: web.Request, name: str) -> web.StreamResponse:
+        collection = self.collection(name)
         since = int(request.query["resourceVersion"])
         response = web.StreamResponse()
         await response.prepare(request)
@@ -203,6 +221,8 @@ class FakeApi:
         while True:
             async with collection.changed:
                 while not (news := [entry for entry in collection.log if entry[0] > since]):
+                    if name in self.absent:
+                        return response
                     await collection.changed.wait()
             for version, kind, item in news:
                 since = version
@@ -231,6 +251,13 @@ class FakeApi:
         if patched["metadata"].get("uid") != pod["metadata"].get("uid"):
             return web.json_response(status_body(409, "Precondition failed: UID"), status=409)
         return web.json_response(await self.put("pods", patched))
+
+    async def _patch_status(self, collection: str, name: str, body: Any) -> web.Response:
+        found = self.collection(collection).objects.get(name)
+        if found is None:
+            return web.json_response(status_body(404, f'"{name}" not found'), status=404)
+        patched = merge_patch(found, {"status": body["status"]})
+        return web.json_response(await self.put(collection, patched))
 
     async def _bind(self, pod: Object, body: Object) -> web.Response:
         if body["metadata"]["uid"] != pod["metadata"]["uid"]:
@@ -282,7 +309,8 @@ def merge_patch(item: Object, patch: Object) -> Object:
     result = copy.deepcopy(item)
     for key, value in patch.items():
         if isinstance(value, dict):
-            result[key] = merge_patch(result.get(key) or {}, value)
+            before = result.get(key)
+            result[key] = merge_patch(before if isinstance(before, dict) else {}, value)
         elif value is None:
             result.pop(key, None)
         else:

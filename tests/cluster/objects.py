@@ -36,3 +36,24 @@ def node(name: str = "n", **parts: Any) -> Object:
     for part, content in parts.items():
         base[part] = {**base[part], **content}
     return base
+
+
+def queue(name: str, *, generation: int = 1, status: Object | None = None, **spec: Any) -> Object:
+    """One of our Queues."""
+    return {
+        "apiVersion": "tangram.scheduler/v1alpha1",
+        "kind": "Queue",
+        "metadata": {"name": name, "uid": f"uid-{name}", "generation": generation},
+        "spec": spec,
+        "status": status or {},
+    }
+
+
+def kai_queue(name: str, **spec: Any) -> Object:
+    """One of KAI's."""
+    return {
+        "apiVersion": "scheduling.run.ai/v2",
+        "kind": "Queue",
+        "metadata": {"name": name, "uid": f"uid-kai-{name}"},
+        "spec": spec,
+    }

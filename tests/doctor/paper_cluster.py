@@ -8,6 +8,7 @@ from copy import deepcopy
 from datetime import UTC, datetime
 from typing import Any
 
+from extender_api.cluster import paths
 from extender_api.cluster.answer import Answer, Unreachable
 from extender_api.cluster.client import PatchKind
 from extender_api.doctor import shipped
@@ -31,6 +32,21 @@ def pod(name: str, **spec: Any) -> Object:
     return {"metadata": metadata, "spec": {**defaults, **spec}, "status": status}
 
 
+def queue(name: str, **spec: Any) -> Object:
+    """A Queue of ours."""
+    return {
+        "apiVersion": "tangram.scheduler/v1alpha1",
+        "kind": "Queue",
+        "metadata": {"name": name, "uid": f"uid-{name}"},
+        "spec": spec,
+    }
+
+
+def kai_queue(name: str, **spec: Any) -> Object:
+    """A Queue of KAI's."""
+    return {**queue(name, **spec), "apiVersion": "scheduling.run.ai/v2"}
+
+
 class PaperCluster:
     """Stands in for ClusterClient. `refuse` maps (method, path) to a status; `denied` are (verb, resource)."""
 
@@ -38,6 +54,8 @@ class PaperCluster:
         self.objects: dict[str, Object] = {}
         self.pods: dict[str, Object] = {}
         self.nodes: list[Object] = []
+        self.queues: dict[str, list[Object] | None] = {paths.QUEUES: None, paths.KAI_QUEUES: None}
+        """By path; None where the kind is not defined."""
         self.refuse: dict[tuple[str, str], int] = {}
         self.denied: set[tuple[str, str]] = set()
         self.writes: list[tuple[str, str]] = []
@@ -69,7 +87,9 @@ class PaperCluster:
     ) -> Answer:
         if ("GET", path) in self.refuse:
             return refusal(self.refuse["GET", path], "forbidden")
-        items = self.nodes if path.endswith("nodes") else self._selected((selectors or {}).get("fieldSelector", ""))
+        items = self._items(path, (selectors or {}).get("fieldSelector", ""))
+        if items is None:
+            return refusal(404, "the server could not find the requested resource")
         start = int(token or 0)
         following = str(start + self.page) if start + self.page < len(items) else ""
         metadata = {"resourceVersion": "1", "continue": following}
@@ -109,6 +129,11 @@ class PaperCluster:
             return refusal(self.refuse["DELETE", path], "forbidden")
         return answer(200) if self.objects.pop(path, None) is not None else refusal(404, "not found")
 
+    def _items(self, path: str, selector: str) -> list[Object] | None:
+        if path in self.queues:
+            return self.queues[path]
+        return self.nodes if path.endswith("nodes") else self._selected(selector)
+
     def _selected(self, selector: str) -> list[Object]:
         key, _, value = selector.removeprefix("spec.").partition("=")
         return [pod for pod in self.pods.values() if not selector or pod["spec"].get(key, "") == value]
@@ -117,6 +142,7 @@ class PaperCluster:
 def installed() -> PaperCluster:
     """The base, applied: its cluster-wide objects, its Deployment with two replicas, and its ConfigMap."""
     cluster = PaperCluster()
+    cluster.queues[paths.QUEUES] = []
     for document in shipped.base():
         kind, metadata = document["kind"], document["metadata"]
         if kind in shipped.COLLECTIONS:

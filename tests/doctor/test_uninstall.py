@@ -7,11 +7,13 @@ from typing import Any
 import pytest
 
 from extender_api import uninstall as module
+from extender_api.cluster import paths
 from extender_api.cluster.answer import Answer
 from extender_api.doctor import shipped
+from extender_api.doctor.listing import ListError
 from extender_api.settings import Settings
 from extender_api.uninstall import UninstallError, UninstallReport, uninstall
-from tests.doctor.paper_cluster import PaperCluster, installed, pod
+from tests.doctor.paper_cluster import PaperCluster, installed, pod, queue
 
 OURS = {"name": "tangram.scheduler/queued"}
 BINDINGS = [f"{shipped.COLLECTIONS['MutatingAdmissionPolicyBinding']}/{name}" for name in shipped.MUTATING]
@@ -193,3 +195,78 @@ async def test_everything_goes_once_nobody_waits() -> None:
     assert left <= {"a list"}, "what stands in the namespace goes with it"
     deleted = [path for method, path in cluster.writes if method == "DELETE"]
     assert deleted[-1] == "/api/v1/namespaces/tangram-system"
+
+
+DEFINITION = f"{shipped.COLLECTIONS['CustomResourceDefinition']}/queues.tangram.scheduler"
+
+
+def with_queues() -> PaperCluster:
+    cluster = installed()
+    cluster.queues[paths.QUEUES] = [queue("team-a"), queue("team-b"), queue("team-c", priority="unreadable")]
+    return cluster
+
+
+async def test_queues_are_what_administrators_wrote_and_stay_with_their_definition() -> None:
+    cluster = with_queues()
+
+    report, said = await run(cluster, everything=True)
+
+    assert report.removed
+    assert report.queues == ("team-a", "team-b", "team-c")
+    assert {path for path, found in cluster.objects.items() if "kind" in found} == {DEFINITION}
+    assert "their definition stays for 3 Queue objects: team-a, team-b, team-c" in said
+
+
+async def test_queues_go_when_asked_and_only_after_nobody_acts_by_them() -> None:
+    cluster = with_queues()
+
+    report, said = await run(cluster, everything=True, delete_queues=True)
+
+    assert report.removed
+    assert report.queues == ()
+    deleted = [path for method, path in cluster.writes if method == "DELETE"]
+    roles = [path for path in deleted if "clusterrole" in path]
+    assert roles
+    assert all(deleted.index(path) < deleted.index(DEFINITION) for path in roles), "else all that waits would start"
+    assert deleted[-1] == "/api/v1/namespaces/tangram-system"
+    assert "with their definition go 3 Queue objects" in said
+
+
+async def test_who_deletes_the_rest_by_hand_is_warned() -> None:
+    report, said = await run(with_queues())
+
+    assert report.queues == ("team-a", "team-b", "team-c")
+    assert "keep a copy first with kubectl get queues.tangram.scheduler -o yaml" in said
+
+
+async def test_a_dry_run_says_what_becomes_of_queues() -> None:
+    for options, words in (
+        ({}, "deletes them: keep a copy"),
+        ({"everything": True}, "their definition stays for"),
+        ({"everything": True, "delete_queues": True}, "with their definition go"),
+    ):
+        cluster = with_queues()
+        _, said = await run(cluster, dry_run=True, **options)
+        assert words in said
+        assert not cluster.writes
+
+
+async def test_queues_that_may_not_be_listed_are_no_trouble_unless_everything_goes() -> None:
+    cluster = with_queues()
+    cluster.refuse["GET", paths.QUEUES] = 403
+    report, _ = await run(cluster)
+    assert (report.complete, report.queues) == (True, ())
+
+    with pytest.raises(ListError, match="HTTP 403"):
+        await run(cluster, everything=True)
+    cluster.denied = {("list", "queues")}
+    with pytest.raises(UninstallError, match=r"not allowed to list queues\.tangram\.scheduler"):
+        await run(cluster, everything=True)
+
+
+async def test_without_the_kind_there_are_no_queues() -> None:
+    cluster = installed()
+    cluster.queues[paths.QUEUES] = None
+    report, said = await run(cluster, everything=True)
+    assert report.removed
+    assert "Queue objects" not in said

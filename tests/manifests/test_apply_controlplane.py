@@ -32,6 +32,17 @@ def test_everything_applies_and_applies_again(kubectl: Kubectl) -> None:
     kubectl("apply", "--dry-run=server", "-k", installation.MANIFESTS / "overlays" / "provider")
 
 
+def test_the_example_of_queues_applies(kubectl: Kubectl) -> None:
+    path = installation.MANIFESTS / "examples" / "queues.yaml"
+    kubectl("apply", "-f", path)
+    try:
+        listed = kubectl("get", "queues.tangram.scheduler", "-o", "name").split()
+        assert len(listed) == 5
+        assert "queue.tangram.scheduler/vision" in listed
+    finally:
+        kubectl("delete", "-f", path)
+
+
 def test_the_doctor_recognises_the_policies_as_shipped(plane: ControlPlane) -> None:
     for kind, name in policies.names():
         found = plane.kube.request("GET", f"{shipped.COLLECTIONS[kind]}/{name}")

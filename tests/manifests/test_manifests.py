@@ -14,7 +14,9 @@ import yaml
 from extender_api import __version__, extender_routes, settings_sources
 from extender_api.cluster.binding import BIND_S
 from extender_api.doctor import shipped
+from extender_api.queue_objects.file import read_file
 from extender_api.settings import Settings, parse_address
+from queues.tree import Tree
 from tests.controlplane.build import KUBERNETES_VERSION
 from topology import vocabulary
 
@@ -97,14 +99,15 @@ def test_every_file_is_used() -> None:
         ]
         used |= {(path.parent / name).resolve() for name in names}
 
-    files = {path for path in MANIFESTS.rglob("*") if path.is_file()}
+    examples = MANIFESTS / "examples"
+    files = {path for path in MANIFESTS.rglob("*") if path.is_file() and not path.is_relative_to(examples)}
     assert files == {path for path in used if path.is_file()}
     assert all(path.exists() for path in used)
 
 
 @pytest.mark.parametrize("mode", MODES)
 def test_everything_is_in_its_namespace(mode: str) -> None:
-    cluster_wide = {"Namespace", "ClusterRole", "ClusterRoleBinding"} | {
+    cluster_wide = {"Namespace", "ClusterRole", "ClusterRoleBinding", "CustomResourceDefinition", "PriorityClass"} | {
         kind for kind in (document["kind"] for document in objects(mode)) if "AdmissionPolicy" in kind
     }
     for document in objects(mode):
@@ -270,13 +273,31 @@ def test_tangram_may_do_just_this() -> None:
     reads = {("list", "", kind) for kind in ("nodes", "namespaces", "pods")}
     reads |= {("watch", "", kind) for kind in ("nodes", "namespaces", "pods")}
     reads |= {(verb, "coordination.k8s.io", "leases") for verb in ("list", "watch")}
+    for group in (vocabulary.API_GROUP, vocabulary.KAI_QUEUE_GROUP):
+        reads |= {(verb, group, "queues") for verb in ("list", "watch")}
     writes = {
         ("patch", "", "pods"),
         ("patch", "", "pods/status"),
         ("create", "", "pods/binding"),
         ("create", "events.k8s.io", "events"),
+        ("patch", vocabulary.API_GROUP, "queues/status"),
     }
-    assert granted == reads | writes | {("get", "", "pods")}
+    usage = {(verb, "", "configmaps") for verb in ("get", "create", "patch")}
+    assert granted == reads | writes | usage | {("get", "", "pods")}
+
+
+def test_one_config_map_may_be_read_and_written_and_no_other() -> None:
+    (role,) = (document for document in objects("base") if document["kind"] == "Role" and "tangram" in names(document))
+    found = [rule for rule in role["rules"] if "configmaps" in rule["resources"]]
+    assert role["metadata"]["namespace"] == settings("base").usage.namespace
+    assert all(
+        rule["verbs"] == ["create"] or rule["resourceNames"] == [settings("base").usage.config_map] for rule in found
+    )
+    assert {verb for rule in found for verb in rule["verbs"]} == {"create", "get", "patch"}
+
+
+def names(document: Document) -> set[str]:
+    return {document["metadata"]["name"]}
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -284,7 +305,8 @@ def test_no_role_is_wide_open(mode: str) -> None:
     for document in objects(mode):
         for rule in document.get("rules", ()):
             assert "*" not in [*rule["apiGroups"], *rule["resources"], *rule["verbs"]]
-            assert not {"secrets", "configmaps"} & set(rule["resources"])
+            assert "secrets" not in rule["resources"]
+            assert "configmaps" not in rule["resources"] or (document["kind"], mode) == ("Role", "base")
         for subject in document.get("subjects", ()):
             assert subject == {"kind": "ServiceAccount", "name": "tangram", "namespace": NAMESPACES[mode]}
     assert pod_spec(mode)["serviceAccountName"] == one(mode, "ServiceAccount")["metadata"]["name"] == "tangram"
@@ -293,6 +315,35 @@ def test_no_role_is_wide_open(mode: str) -> None:
 def test_advise_mode_only_reads() -> None:
     verbs = {verb for rule in one("advise", "ClusterRole")["rules"] for verb in rule["verbs"]}
     assert verbs == {"list", "watch"}
+
+
+# -- queues ------------------------------------------------------------------------------------------------------------
+def test_the_priority_classes_are_those_that_the_code_knows() -> None:
+    found = {
+        document["metadata"]["name"]: document for document in objects("base") if document["kind"] == "PriorityClass"
+    }
+    assert {name: document["value"] for name, document in found.items()} == {
+        "tangram-train": 50,
+        "tangram-build-preemptible": 75,
+        "tangram-build": 100,
+        "tangram-inference": 125,
+    }
+    assert set(found) <= set(vocabulary.PRIORITY_CLASSES)
+    for document in found.values():
+        assert not document.get("globalDefault")
+        preemptible = document["value"] < vocabulary.NON_PREEMPTIBLE_FROM
+        assert ("Preemptible" in document["description"]) is preemptible
+        assert ("Never evicted" in document["description"]) is not preemptible
+
+
+def test_the_example_of_queues_is_sound() -> None:
+    path = MANIFESTS / "examples" / "queues.yaml"
+    content = read_file(path.read_text("utf-8"), str(path))
+    tree = Tree(content.queues)
+    assert (content.problems, tree.findings) == ((), ())
+    assert tree.roots == ("product", "research")
+    assert {queue.name for queue in tree.leaves} == {"serving", "speech", "vision"}
+    assert sum(tree.queues[name].spec.gpu.quota for name in tree.roots) == 16_000, "as its first line says"
 
 
 # -- policies ----------------------------------------------------------------------------------------------------------

@@ -7,11 +7,12 @@ from collections.abc import Iterator
 
 import pytest
 
+from extender_api.cluster import paths
 from extender_api.doctor import shipped
 from tests.controlplane import installation
 from tests.controlplane.control_plane import ControlPlane
 from tests.controlplane.kube import ApiError, Kube
-from tests.controlplane.resources import LEASES, NAMESPACES, NODES, PODS, Object, Resource
+from tests.controlplane.resources import CONFIG_MAPS, LEASES, NAMESPACES, NODES, PODS, Object, Resource
 from tests.manifests.pods import ASSIGNED, NAMESPACE, cluster_role_binding, create, node
 
 pytestmark = pytest.mark.controlplane
@@ -32,6 +33,7 @@ def tangram_alone(kube: Kube, plane: ControlPlane) -> Iterator[Kube]:
     client.close()
 
 
+QUEUES = Resource("tangram.scheduler/v1alpha1", "queues", False)
 LEASE = {
     "apiVersion": "coordination.k8s.io/v1",
     "kind": "Lease",
@@ -59,9 +61,29 @@ def test_tangram_may_do_all_it_does(kube: Kube, tangram_alone: Kube) -> None:
     tangram_alone.patch(PODS, "pod", [{"op": "remove", "path": "/spec/schedulingGates/0"}], NAMESPACE)
     tangram_alone.request("POST", f"{path}/binding", binding_of(pod))
     tangram_alone.create(event_about(pod), NAMESPACE)
+    own_words(kube, tangram_alone)
 
     assert kube.get(PODS, "pod", NAMESPACE)["spec"]["nodeName"] == "n1"
     assert kube.list(Resource("events.k8s.io/v1", "events", True), NAMESPACE)
+
+
+def own_words(kube: Kube, tangram_alone: Kube) -> None:
+    """Queues, their statuses, and the ConfigMap that usage over time is kept in."""
+    queue = {"apiVersion": QUEUES.group_version, "kind": "Queue", "metadata": {"name": "team-a"}, "spec": {}}
+    kube.apply(queue)
+    assert tangram_alone.list(QUEUES)
+    watch(tangram_alone, QUEUES.path())
+    tangram_alone.patch(QUEUES, "team-a", {"status": {"waiting": 1}}, subresource="status")
+    assert kube.get(QUEUES, "team-a")["status"] == {"waiting": 1}
+    with pytest.raises(ApiError) as absent:
+        tangram_alone.request("GET", paths.KAI_QUEUES)
+    assert absent.value.status == 404, "allowed, and not there"
+    kube.delete_all(QUEUES)
+    usage = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "tangram-usage"}, "data": {"samples": "1"}}
+    tangram_alone.create(usage, installation.NAMESPACE)
+    tangram_alone.patch(CONFIG_MAPS, "tangram-usage", {"data": {"samples": "2"}}, installation.NAMESPACE)
+    assert tangram_alone.get(CONFIG_MAPS, "tangram-usage", installation.NAMESPACE)["data"] == {"samples": "2"}
+    kube.delete(CONFIG_MAPS, "tangram-usage", installation.NAMESPACE)
 
 
 def watch(client: Kube, path: str, **query: str) -> None:
@@ -107,6 +129,15 @@ FORBIDDEN: list[tuple[str, str, Object | None]] = [
     ("PATCH", "/api/v1/nodes/n1/status", {}),
     ("GET", "/api/v1/secrets", None),
     ("GET", "/api/v1/configmaps", None),
+    ("GET", f"/api/v1/namespaces/{installation.NAMESPACE}/configmaps/tangram-config", None),
+    ("PATCH", f"/api/v1/namespaces/{installation.NAMESPACE}/configmaps/tangram-config", {}),
+    ("DELETE", f"/api/v1/namespaces/{installation.NAMESPACE}/configmaps/tangram-usage", None),
+    ("POST", "/api/v1/namespaces/default/configmaps", {"metadata": {"name": "tangram-usage"}}),
+    ("PATCH", f"{paths.QUEUES}/team-a", {}),
+    ("POST", paths.QUEUES, {"metadata": {"name": "mine"}}),
+    ("DELETE", f"{paths.QUEUES}/team-a", None),
+    ("PATCH", f"{paths.KAI_QUEUES}/team-a/status", {}),
+    ("DELETE", f"{shipped.COLLECTIONS['CustomResourceDefinition']}/queues.tangram.scheduler", None),
     ("GET", "/api/v1/persistentvolumes", None),
     ("PUT", f"/apis/coordination.k8s.io/v1/namespaces/{installation.NAMESPACE}/leases/tangram", {}),
     ("GET", f"/apis/coordination.k8s.io/v1/namespaces/{installation.NAMESPACE}/leases/other", None),

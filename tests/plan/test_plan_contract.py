@@ -351,8 +351,6 @@ def test_null_is_absent() -> None:
 def test_kinds_of_the_contract_are_accepted_and_said_to_do_nothing_yet() -> None:
     others = [
         {"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": {"name": "p"}},
-        {"apiVersion": "scheduling.run.ai/v2", "kind": "Queue", "metadata": {"name": "q"}},
-        {"apiVersion": "scheduling.run.ai/v2", "kind": "Queue", "metadata": {"name": "q2"}},
         {"apiVersion": "scheduling.run.ai/v2alpha2", "kind": "PodGroup", "metadata": {"name": "g"}},
         {"apiVersion": "kai.scheduler/v1alpha1", "kind": "Topology", "metadata": {"name": "t"}},
     ]
@@ -360,7 +358,6 @@ def test_kinds_of_the_contract_are_accepted_and_said_to_do_nothing_yet() -> None
     assert [warning.split()[0] for warning in warnings] == [
         "PodDisruptionBudget.policy",
         "PodGroup.scheduling.run.ai",
-        "Queue.scheduling.run.ai",
         "Topology.kai.scheduler",
     ]
 

@@ -21,6 +21,7 @@ def process(client: ClusterClient) -> App:
     parts = App(Settings(), client)
     parts._warm = True
     parts._sources.synced.set()
+    parts._queues.synced.set()
     for reflector in parts._sources.reflectors.values():
         reflector.stats.heard_s = time.monotonic()
     return parts

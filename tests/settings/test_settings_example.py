@@ -49,6 +49,15 @@ def test_flags() -> None:
     assert (found.extender.address, found.offline, found.lease.mode) == ("127.0.0.1:1", True, "follow")
 
 
+def test_the_file_of_queues_has_a_short_flag() -> None:
+    parser = argparse.ArgumentParser()
+    settings_flags.add_arguments(parser)
+    for flag in ("--queues", "--queues-file"):
+        given = settings_flags.given(parser.parse_args([flag, "q.yaml"]))
+        assert given == {"queues.file": "q.yaml"}
+        assert load(flags=given).queues.file == Path("q.yaml")
+
+
 def test_no_flags_give_nothing() -> None:
     parser = argparse.ArgumentParser()
     settings_flags.add_arguments(parser)

@@ -80,6 +80,10 @@ def test_the_file_may_be_named_by_the_environment(config: WriteFile, tmp_path: P
         ("extender.address", "[::1]:0", "[::1]:0"),
         ("kubeconfig", "~/x", Path.home() / "x"),
         ("lease.mode", "off", "off"),
+        ("queues.file", "~/queues.yaml", Path.home() / "queues.yaml"),
+        ("queues.priority_classes", "high,low", ("high", "low")),
+        ("queues.starving_after_s", "0", 0.0),
+        ("usage.source", "own", "own"),
     ],
 )
 def test_text_is_understood(key: str, text: str, expected: object) -> None:
@@ -135,6 +139,10 @@ RELEASED = "a whole number from 1 to 100,000"
             "product names with MiB, e.g. NVIDIA-L4: 23034",
         ),
         ("scheduler_name: Big", "scheduler_name", "'Big'", "lower-case letters, digits, '-' and '.'"),
+        ("queues: {reservations: -1}", "queues.reservations", "-1", "a whole number from 0 to 1,024"),
+        ("usage: {source: maybe}", "usage.source", "'maybe'", "off or own or prometheus"),
+        ("usage: {prometheus_url: prometheus}", "usage.prometheus_url", "'prometheus'", "an http or https URL"),
+        ("usage: {sample_s: 300}", "usage.sample_s", "300", "a number from 1 to 60"),
     ],
 )
 def test_mistakes_name_key_source_given_and_allowed(
@@ -194,6 +202,22 @@ def test_unknown_variables_are_mistakes_and_empty_ones_are_absent() -> None:
         "gate.max_release (environment TANGRAM_GATE__MAX_RELEASE): no such setting; did you mean gate.max_released?"
     )
     assert load(environ={"TANGRAM_KUBECONFIG": ""}) == Settings()
+
+
+def test_usage_from_prometheus_needs_its_url(config: WriteFile) -> None:
+    line = "usage.source is prometheus, which needs usage.prometheus_url"
+    assert problems(config("usage: {source: prometheus}")) == (line,)
+    found = load(config("usage: {source: prometheus, prometheus_url: 'http://p:9090'}")).usage
+    assert (found.source, found.prometheus_url) == ("prometheus", "http://p:9090")
+
+
+def test_usage_is_off_and_queues_have_defaults(config: WriteFile) -> None:
+    found = load(config("usage: {source: off}"))
+    assert found == Settings()
+    assert found.usage.source == "off"
+    assert (found.queues.file, found.queues.default) == (None, None)
+    assert found.queues.priority_classes == vocabulary.PRIORITY_CLASSES
+    assert found.queues.starving_after_s == 600
 
 
 def test_two_listeners_need_two_addresses() -> None:

@@ -1,0 +1,72 @@
+"""Usage over time as a Prometheus knows it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any, Final
+
+import aiohttp
+from pydantic_core import from_json
+
+from queues.amounts import NOTHING, Amounts
+from queues.history import PPM
+
+TIMEOUT_S: Final = 10.0
+MOST_BYTES: Final = 16 << 20
+QUEUE_LABELS: Final = ("queue", "queue_name")
+FIELDS: Final = {"gpu": "gpu_milli", "cpu": "cpu_milli", "memory": "memory_bytes"}
+"""Resource label → its part of `Amounts`. Series without the label count for GPUs."""
+
+
+class PrometheusError(RuntimeError):
+    """No usage can be had now; the text says why."""
+
+
+async def read(url: str, query: str) -> dict[str, Amounts]:
+    """Queue → usage in parts per million of the capacity, from an instant query. Raises PrometheusError."""
+    timeout = aiohttp.ClientTimeout(total=TIMEOUT_S)
+    try:
+        async with (
+            aiohttp.ClientSession(timeout=timeout) as session,
+            session.post(f"{url.rstrip('/')}/api/v1/query", data={"query": query}) as response,
+        ):
+            body = await response.content.read(MOST_BYTES + 1)
+            status = response.status
+    except (aiohttp.ClientError, TimeoutError, ValueError) as err:
+        raise PrometheusError(f"{url} cannot be asked: {type(err).__name__} {err}".rstrip()) from None
+    if len(body) > MOST_BYTES:
+        raise PrometheusError(f"{url} answers with more than {MOST_BYTES >> 20} MiB: narrow the query")
+    try:
+        document = from_json(body)
+    except ValueError:
+        raise PrometheusError(f"{url} answers with {status} and no JSON: is it a Prometheus?") from None
+    if not isinstance(document, dict) or document.get("status") != "success":
+        said = document.get("error") if isinstance(document, dict) else None
+        raise PrometheusError(f"{url} refuses the query with {status}: {said or 'no reason given'}")
+    return usage_of(document.get("data"))
+
+
+def usage_of(data: Any) -> dict[str, Amounts]:
+    """The usage in the data of an answer; series without a queue are left out. Raises PrometheusError."""
+    if not isinstance(data, Mapping) or data.get("resultType") != "vector":
+        raise PrometheusError("the query must give an instant vector: one number for each queue and resource")
+    found: dict[str, Amounts] = {}
+    for series in data.get("result") or ():
+        labels, value = series.get("metric") or {}, list(series.get("value") or ())
+        queue = next((labels[key] for key in QUEUE_LABELS if labels.get(key)), None)
+        field = FIELDS.get(labels.get("resource") or "gpu")
+        if queue is None or field is None or len(value) != 2:
+            continue
+        part = _number(value[1])
+        if part is not None:
+            found[queue] = found.get(queue, NOTHING)._replace(**{field: round(part * PPM)})
+    return found
+
+
+def _number(text: Any) -> float | None:
+    try:
+        part = float(text)
+    except (TypeError, ValueError):
+        return None
+    return max(part, 0.0) if math.isfinite(part) else None
