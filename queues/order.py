@@ -6,15 +6,17 @@ import heapq
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
-from queues.amounts import UNLIMITED, Amounts
+from queues.amounts import UNITS, UNLIMITED, Amounts
 from queues.books import Books, Standing
 from queues.spec import Terms
 from queues.tree import Queue
 
-ENDLESS: Final = 1000
-"""How much worse it is to hold something of what one has no claim on at all."""
-PARTS: Final = 1 << 40
-"""Shares are compared in so many parts of the whole: integers, finer than any amount."""
+NO_CLAIM: Final = 1000
+"""How much worse it is to hold a unit of what one has no claim on than to hold all that one may."""
+PARTS: Final = 1 << 128
+"""Shares are counted in so many parts of the whole. Two fractions over less than 2^64 differ by more than one part, so
+that comparing the parts is comparing the fractions.
+"""
 
 
 class Rank(NamedTuple):
@@ -51,6 +53,8 @@ def queue_key(queue: Queue, standing: Standing, ask: Amounts | None, total: Amou
     """The place of a queue whose next workload asks for `ask` (None: for nothing), in a cluster that has `total`.
 
     A queue is over its share when it is in all resources, within its quota when it is in all with the next workload.
+    Where KAI finds that of two allocatables neither is the smaller, and asks for age, they are compared by resource:
+    its rule has circles.
     """
     spec, held, fair = queue.spec, standing.allocated, standing.fair_share
     over_share, beyond_quota, uses_none = True, False, False
@@ -63,9 +67,9 @@ def queue_key(queue: Queue, standing: Standing, ask: Amounts | None, total: Amou
         usable.append(most)
         over_share = over_share and now > fair[index]
         beyond_quota = beyond_quota or (terms.quota != UNLIMITED and after > terms.quota)
-        uses_none = uses_none or (most == 0 and now > 0)
-        share = max(share, _part(now, most))
-        share_with = max(share_with, _part(after, most))
+        uses_none = uses_none or (most == 0 and after > 0)
+        share = max(share, _part(now, most, UNITS[index]))
+        share_with = max(share_with, _part(after, most, UNITS[index]))
     return QueueKey(
         over_share,
         beyond_quota,
@@ -86,8 +90,8 @@ def _allocatable(terms: Terms, fair_share: int, total: int) -> int:
     return most if terms.limit == UNLIMITED else min(most, terms.limit)
 
 
-def _part(held: int, usable: int) -> int:
-    return held * PARTS // usable if usable else held * ENDLESS * PARTS
+def _part(held: int, usable: int, unit: int) -> int:
+    return held * PARTS // (usable or unit) * (1 if usable else NO_CLAIM)
 
 
 class Turns:

@@ -9,6 +9,7 @@ from types import MappingProxyType
 from typing import Final
 
 from queues.amounts import RESOURCES, UNLIMITED
+from queues.siblings import Siblings, siblings
 from queues.spec import IMPLICIT, QueueSpec, Source
 
 PRECEDENCE: Final = (Source.TANGRAM, Source.FILE, Source.KAI, Source.IMPLICIT)
@@ -86,6 +87,7 @@ class Tree:
                 for name in _downwards(self.roots, children)
             }
         )
+        self._siblings: Final[dict[str | None, Siblings]] = {}
         findings += _amiss(self.queues)
         self.findings: Final = tuple(sorted(findings, key=lambda found: (found.queue, found.defect)))
 
@@ -97,6 +99,15 @@ class Tree:
     def leaves(self) -> Iterator[Queue]:
         """The queues that hold workloads."""
         return (queue for queue in self.queues.values() if queue.is_leaf)
+
+    def siblings(self, parent: str | None) -> Siblings:
+        """The children of a queue, or (None) the top queues, as they are divided."""
+        found = self._siblings.get(parent)
+        if found is None:
+            queues = [self.queues[name] for name in (self.roots if parent is None else self.queues[parent].children)]
+            inner = tuple(at for at, queue in enumerate(queues) if queue.children)
+            found = self._siblings[parent] = siblings([queue.spec for queue in queues], inner)
+        return found
 
     def path(self, name: str) -> Iterator[Queue]:
         """The queue and its ancestors, from below."""

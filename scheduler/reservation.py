@@ -51,7 +51,7 @@ class Reservations:
     def __init__(self, cluster: Cluster, expectations: Expectations, most: int) -> None:
         self._cluster = cluster
         self._expectations = expectations
-        self._most = most
+        self.most = most
         self._of: dict[str, Reservation] = {}
         self.version = 0
 
@@ -61,7 +61,7 @@ class Reservations:
     @property
     def full(self) -> bool:
         """Whether there are as many as there may be."""
-        return len(self._of) >= self._most
+        return len(self._of) >= self.most
 
     def of(self, uid: str) -> Reservation | None:
         """The pod's reservation."""

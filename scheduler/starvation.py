@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from itertools import islice
 from typing import Final
 
 from queues.amounts import RESOURCES, UNLIMITED
@@ -40,23 +42,24 @@ class Starvation:
         self._reservations.refresh(now_ms)
         if self._reservations.full:
             return
-        starving = [group.pods[0] for group in self._roster.line.groups if self._starves(group, now_ms)]
+        starving = [record for group in self._roster.line.groups for record in self._starving(group, now_ms)]
         for record in sorted(starving, key=lambda record: (record.since_ms, record.rank)):
             if self._reservations.full:
                 return
             if self._within_share(record):
                 self._reservations.claim(record, now_ms)
 
-    def _starves(self, group: Alike, now_ms: int) -> bool:
-        """Whether only room is missing, and has been for long."""
+    def _starving(self, group: Alike, now_ms: int) -> Iterator[PodRecord]:
+        """The first pods of the group that only room has been missing for, for long; no more than may get any."""
         if group.block is not None or group.room is None or group.room.hopeless_at is None:
-            return False
-        record = group.pods[0]
-        if self._reservations.of(record.uid) is not None:
-            return False
-        said = self._cluster.accounts.tree.queues[record.queue].spec.starving_after_ms
+            return
+        said = self._cluster.accounts.tree.queues[group.kind.queue].spec.starving_after_ms
         after_ms = self._after_ms if said is None else said
-        return after_ms > 0 and now_ms - record.since_ms >= after_ms
+        if after_ms <= 0:
+            return
+        for record in islice(group.pods, self._reservations.most):
+            if now_ms - record.since_ms >= after_ms and self._reservations.of(record.uid) is None:
+                yield record
 
     def _within_share(self, record: PodRecord) -> bool:
         accounts = self._cluster.accounts

@@ -12,8 +12,10 @@ from extender_api.cluster import decode, paths
 from extender_api.cluster.client import ClusterClient
 from extender_api.doctor import policies, rights, shipped
 from extender_api.doctor.configuration import Configuration, ConfigurationError, parse
-from extender_api.doctor.facts import Facts, Installation, Rights, Seen
+from extender_api.doctor.facts import HTTP_NOT_FOUND, Facts, Installation, Rights, Seen
 from extender_api.doctor.listing import ListError, every
+from extender_api.queue_objects import crd
+from queues.spec import QueueSpec
 from scheduler.allocation import AllocationError, from_annotation
 from topology import vocabulary
 from topology.inventory import InventorySettings, NodeInventory, describe
@@ -38,6 +40,8 @@ async def collect(
     installations = await _installations(client, trouble)
     nodes, unreadable = await _nodes(client, inventory, trouble)
     allocations, strange = await _allocations(client, trouble)
+    definition = await _see(client, f"{shipped.COLLECTIONS['CustomResourceDefinition']}/{crd.NAME}")
+    queues, unreadable_queues = await _queues(client, trouble)
     return Facts(
         now_ms=now_ms,
         server_ms=server_ms,
@@ -49,6 +53,10 @@ async def collect(
         unreadable_nodes=unreadable,
         allocations=allocations,
         strange_allocations=strange,
+        queue_definition=definition,
+        queues=queues,
+        unreadable_queues=unreadable_queues,
+        namespaces=await _namespaces(client, trouble),
         trouble=tuple(trouble),
     )
 
@@ -93,8 +101,7 @@ async def _installation(client: ClusterClient, deployment: Mapping[str, Any], tr
         replicas=spec.get("replicas", 1),
         ready=deployment.get("status", {}).get("readyReplicas", 0),
         images={container["name"]: container["image"] for container in pod["containers"]},
-        scheduler_text=texts.get("scheduler.yaml"),
-        tangram_text=texts.get("tangram.yaml"),
+        files=texts,
         pods=await _pod_names(client, namespace, spec["selector"].get("matchLabels") or {}),
         lease=Seen() if configuration is None else await _see(client, f"{paths.leases(lease[0])}/{lease[1]}"),
         rights=Rights(f"{namespace}/{account}")
@@ -150,7 +157,7 @@ async def _ask(asking: Awaitable[Rights], account: str, trouble: list[str]) -> R
         return Rights(account)
 
 
-# -- nodes and pods ----------------------------------------------------------------------------------------------------
+# -- nodes, pods and queues -------------------------------------------------------------------------------------------
 async def _nodes(
     client: ClusterClient, settings: InventorySettings, trouble: list[str]
 ) -> tuple[tuple[NodeInventory, ...], tuple[str, ...]]:
@@ -165,6 +172,34 @@ async def _nodes(
     except ListError as err:
         trouble.append(str(err))
     return tuple(nodes), tuple(unreadable)
+
+
+async def _queues(client: ClusterClient, trouble: list[str]) -> tuple[tuple[QueueSpec, ...], tuple[str, ...]]:
+    """Queue objects of both kinds, neither of which has to be defined."""
+    queues: list[QueueSpec] = []
+    unreadable: list[str] = []
+    for path, codec in ((paths.QUEUES, decode.QUEUES), (paths.KAI_QUEUES, decode.KAI_QUEUES)):
+        try:
+            async for found in every(client, path, codec):
+                if found.facts is None:
+                    unreadable.append(str(found.error))
+                else:
+                    queues.append(found.facts.spec)
+        except ListError as err:
+            if err.status != HTTP_NOT_FOUND:
+                trouble.append(str(err))
+    return tuple(queues), tuple(unreadable)
+
+
+async def _namespaces(client: ClusterClient, trouble: list[str]) -> Mapping[str, Mapping[str, str]]:
+    labels: dict[str, Mapping[str, str]] = {}
+    try:
+        async for found in every(client, paths.NAMESPACES, decode.NAMESPACES):
+            if found.facts is not None:
+                labels[found.facts.name] = found.facts.labels
+    except ListError as err:
+        trouble.append(str(err))
+    return labels
 
 
 async def _allocations(client: ClusterClient, trouble: list[str]) -> tuple[int, tuple[tuple[str, str], ...]]:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
+from queues.spec import QueueSpec
 from topology.inventory import NodeInventory
 
 HTTP_OK: Final = 200
@@ -64,7 +65,7 @@ class Rights:
 class Installation:
     """One Deployment of kube-scheduler and Tangram, with what its ConfigMap holds.
 
-    `images` is by container; the two texts are None where the ConfigMap or its key could not be read.
+    `images` is by container, `files` has what its ConfigMaps hold, by name.
     """
 
     namespace: str
@@ -72,8 +73,7 @@ class Installation:
     replicas: int = 0
     ready: int = 0
     images: Mapping[str, str] = field(default_factory=dict)
-    scheduler_text: str | None = None
-    tangram_text: str | None = None
+    files: Mapping[str, str] = field(default_factory=dict)
     pods: tuple[str, ...] = ()
     lease: Seen = Seen()
     rights: Rights = Rights("")
@@ -82,6 +82,16 @@ class Installation:
     def key(self) -> str:
         """`namespace/name`"""
         return f"{self.namespace}/{self.name}"
+
+    @property
+    def scheduler_text(self) -> str | None:
+        """The KubeSchedulerConfiguration, None where it could not be read."""
+        return self.files.get("scheduler.yaml")
+
+    @property
+    def tangram_text(self) -> str | None:
+        """The settings of Tangram, None where they could not be read."""
+        return self.files.get("tangram.yaml")
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,5 +112,12 @@ class Facts:
     """Bound pods with the annotation of Tangram."""
     strange_allocations: tuple[tuple[str, str], ...] = ()
     """Of those, (pod, problem) where the annotation cannot be read."""
+    queue_definition: Seen = Seen()
+    """The definition of our Queue."""
+    queues: tuple[QueueSpec, ...] = ()
+    """Queue objects of both kinds."""
+    unreadable_queues: tuple[str, ...] = ()
+    namespaces: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    """Labels by namespace."""
     trouble: tuple[str, ...] = ()
     """What could not be looked at, and why."""

@@ -12,7 +12,7 @@ from extender_api import __version__
 from extender_api.cluster.answer import Unreachable
 from extender_api.cluster.client import ClusterClient
 from extender_api.core_settings import inventory_settings
-from extender_api.doctor import cluster, policies, scheduler
+from extender_api.doctor import cluster, policies, queues, scheduler
 from extender_api.doctor.collect import collect
 from extender_api.doctor.configuration import ConfigurationError, parse
 from extender_api.doctor.facts import Facts, Installation
@@ -39,7 +39,8 @@ async def run_doctor(client: ClusterClient, settings: Settings, config_path: Pat
 
 def judge(facts: Facts, settings: Settings, config_path: Path | None) -> Iterator[Finding]:
     """All findings about the facts; reads no cluster."""
-    if not facts.installations or not all(map(_advises, facts.installations)):
+    planning = [installation for installation in facts.installations if not _advises(installation)]
+    if planning or not facts.installations:
         yield from policies.check(facts)
     for installation in facts.installations:
         yield from _configuration(installation, len(facts.nodes))
@@ -52,6 +53,10 @@ def judge(facts: Facts, settings: Settings, config_path: Path | None) -> Iterato
             "apply the shipped manifests, or name the file that your kube-scheduler reads",
         )
     yield from cluster.check(facts, __version__)
+    for installation in planning:
+        yield from queues.check(facts, _settings(installation)[0], installation.files)
+    if not facts.installations:
+        yield from queues.check(facts, settings, None)
 
 
 def _advises(installation: Installation) -> bool:
@@ -70,12 +75,9 @@ def _configuration(installation: Installation, nodes: int) -> Iterator[Finding]:
             "run the doctor as an administrator, or name the file that its kube-scheduler reads",
         )
         return
-    settings = Settings()
-    try:
-        document = yaml.safe_load(installation.tangram_text or "") or {}
-        settings = Settings.model_validate(document)
-    except (yaml.YAMLError, ValidationError) as err:
-        yield error(title, f"Tangram cannot read them: {' '.join(str(err).split())}", "correct tangram.yaml")
+    settings, problem = _settings(installation)
+    if problem:
+        yield error(title, f"Tangram cannot read them: {problem}", "correct tangram.yaml")
     yield from scheduler.check(
         installation.scheduler_text,
         settings,
@@ -83,6 +85,14 @@ def _configuration(installation: Installation, nodes: int) -> Iterator[Finding]:
         replicas=installation.replicas,
         nodes=nodes,
     )
+
+
+def _settings(installation: Installation) -> tuple[Settings, str]:
+    """The settings in its ConfigMap, the defaults where they cannot be read; and why they cannot."""
+    try:
+        return Settings.model_validate(yaml.safe_load(installation.tangram_text or "") or {}), ""
+    except (yaml.YAMLError, ValidationError) as err:
+        return Settings(), " ".join(str(err).split())
 
 
 def _file(path: Path, settings: Settings, nodes: int) -> Iterator[Finding]:

@@ -76,6 +76,11 @@ def protection_policy() -> Document:
     return documents("base", "protection-policy.yaml")[0]
 
 
+def queue_definition() -> Document:
+    """The definition of our Queue."""
+    return documents("base", "queue-crd.yaml")[0]
+
+
 def rules(mode: str) -> list[tuple[str, Mapping[str, Any]]]:
     """What the account of Tangram may do by its own roles: (kind of role, rule). `mode` is `base` or `advise`."""
     name = "tangram" if mode == "base" else "tangram-advise"

@@ -11,8 +11,9 @@ import pytest
 
 from extender_api import uninstall as module
 from extender_api.cli import main
+from extender_api.cluster import paths
 from extender_api.cluster.client import ClientSettings, ClusterClient
-from tests.doctor.paper_cluster import PaperCluster, installed, pod
+from tests.doctor.paper_cluster import PaperCluster, installed, pod, queue
 
 OURS = {"name": "tangram.scheduler/queued"}
 
@@ -84,6 +85,18 @@ def test_uninstall_for_programs(connections: Connections, capsys: pytest.Capture
     assert (report["ungated"], report["stuck"], report["running"]) == (1, [], 1)
     assert report["waiting"] == ["default/waits"]
     assert "gates removed from 1 pods" in said.err
+
+
+def test_queues_are_deleted_only_with_everything(connections: Connections, capsys: pytest.CaptureFixture[str]) -> None:
+    connections.cluster.queues[paths.QUEUES] = [queue("team-a")]
+    assert main(["uninstall", "--delete-queues"]) == 2
+    assert "--delete-queues needs --everything" in capsys.readouterr().err
+    assert connections.cluster.writes == []
+    assert main(["uninstall", "--everything", "-o", "json"]) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert (report["removed"], report["queues"]) == (True, ["team-a"])
+    assert main(["uninstall", "--everything", "--delete-queues", "-o", "json"]) == 0
+    assert json.loads(capsys.readouterr().out)["queues"] == []
 
 
 def test_rights_that_are_missing_are_trouble(connections: Connections, capsys: pytest.CaptureFixture[str]) -> None:

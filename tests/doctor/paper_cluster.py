@@ -54,6 +54,7 @@ class PaperCluster:
         self.objects: dict[str, Object] = {}
         self.pods: dict[str, Object] = {}
         self.nodes: list[Object] = []
+        self.namespaces: list[Object] = []
         self.queues: dict[str, list[Object] | None] = {paths.QUEUES: None, paths.KAI_QUEUES: None}
         """By path; None where the kind is not defined."""
         self.refuse: dict[tuple[str, str], int] = {}
@@ -132,7 +133,9 @@ class PaperCluster:
     def _items(self, path: str, selector: str) -> list[Object] | None:
         if path in self.queues:
             return self.queues[path]
-        return self.nodes if path.endswith("nodes") else self._selected(selector)
+        if path in (paths.NODES, paths.NAMESPACES):
+            return self.nodes if path == paths.NODES else self.namespaces
+        return self._selected(selector)
 
     def _selected(self, selector: str) -> list[Object]:
         key, _, value = selector.removeprefix("spec.").partition("=")
@@ -143,6 +146,7 @@ def installed() -> PaperCluster:
     """The base, applied: its cluster-wide objects, its Deployment with two replicas, and its ConfigMap."""
     cluster = PaperCluster()
     cluster.queues[paths.QUEUES] = []
+    cluster.namespaces = [{"metadata": {"name": "default", "labels": {}}}]
     for document in shipped.base():
         kind, metadata = document["kind"], document["metadata"]
         if kind in shipped.COLLECTIONS:

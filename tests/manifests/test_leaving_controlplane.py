@@ -18,7 +18,7 @@ from extender_api.uninstall import UninstallReport, uninstall
 from tests.controlplane import installation
 from tests.controlplane.control_plane import ControlPlane
 from tests.controlplane.kube import ApiError, Kube
-from tests.controlplane.resources import NAMESPACES, PODS, Object
+from tests.controlplane.resources import NAMESPACES, PODS, Object, Resource
 from tests.controlplane.waiting import eventually
 from tests.manifests.conftest import Kubectl
 from tests.manifests.pods import NAMESPACE
@@ -27,6 +27,7 @@ from topology import vocabulary
 pytestmark = pytest.mark.controlplane
 
 T = TypeVar("T")
+QUEUES = Resource("tangram.scheduler/v1alpha1", "queues", False)
 DEPLOYMENT = f"/apis/apps/v1/namespaces/{installation.NAMESPACE}/deployments/tangram/status"
 
 
@@ -157,19 +158,39 @@ def test_leaving_frees_the_waiting_and_touches_nobody_else(plane: ControlPlane, 
 
 
 def test_everything_goes_when_nobody_waits(plane: ControlPlane, kube: Kube) -> None:
-    report, _ = leave(plane, everything=True)
+    kube.create({"apiVersion": QUEUES.group_version, "kind": "Queue", "metadata": {"name": "team-a"}})
+
+    report, said = leave(plane, everything=True)
 
     assert report.removed
-    for document in shipped.base():
-        collection = shipped.COLLECTIONS.get(document["kind"])
-        if collection is not None and document["kind"] != "Namespace":
-            with pytest.raises(ApiError, match="not found"):
-                kube.request("GET", f"{collection}/{document['metadata']['name']}")
+    assert report.queues == ("team-a",)
+    assert kube.find(QUEUES, "team-a") is not None, "what an administrator wrote stays"
+    assert any("--delete-queues" in line for line in said)
+    assert left(kube) == ["CustomResourceDefinition queues.tangram.scheduler"]
     assert "deletionTimestamp" in kube.get(NAMESPACES, installation.NAMESPACE)["metadata"]
 
-    again, said = leave(plane, everything=True)
+    again, said = leave(plane, everything=True, delete_queues=True)
     assert again.removed
     assert any("is not there" in line for line in said)
+    eventually(lambda: left(kube) == [], "the definition is gone")
+    with pytest.raises(ApiError, match="could not find the requested resource"):
+        kube.list(QUEUES)
+
+
+def left(kube: Kube) -> list[str]:
+    """What is still there of the base, its namespace aside."""
+    found = []
+    for document in shipped.base():
+        kind, name = document["kind"], document["metadata"]["name"]
+        if kind not in shipped.COLLECTIONS or kind == "Namespace":
+            continue
+        try:
+            kube.request("GET", f"{shipped.COLLECTIONS[kind]}/{name}")
+        except ApiError as err:
+            assert err.status == 404
+        else:
+            found.append(f"{kind} {name}")
+    return found
 
 
 def gates(kube: Kube, name: str, *, dry_run: bool = False) -> list[str]:
