@@ -85,9 +85,7 @@ def model_shares(
     return shares
 
 
-def divide_level(
-    total: int, terms: Column, requested: Sequence[int], unit: int, past: Past | None = None
-) -> list[int]:
+def divide_level(total: int, terms: Column, requested: Sequence[int], unit: int, past: Past | None = None) -> list[int]:
     """The shares of siblings in one resource, in their order."""
     wants = requested
     if terms.limits:
@@ -112,7 +110,7 @@ def divide_rest(
         left, cut = _divide_bucket(left, terms, wants, shares, bucket, unit, past)
         cuts.append(cut)
     for cut in cuts:
-        for at in sorted(cut, key=lambda at: -cut[at]):  # equals: the older first  # noqa: B023
+        for at in sorted(cut, key=lambda at: -cut[at]):  # equals: the older first
             if left <= 0:
                 return shares
             given = min(unit, left)

@@ -91,7 +91,7 @@ def _allocatable(terms: Terms, fair_share: int, total: int) -> int:
 
 
 def _part(held: int, usable: int, unit: int) -> int:
-    return held * PARTS // (usable or unit) * (1 if usable else NO_CLAIM)
+    return held * PARTS // usable if usable else held * NO_CLAIM * PARTS // unit
 
 
 class Turns:

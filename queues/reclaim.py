@@ -47,14 +47,14 @@ def can_reclaim(spec: QueueSpec, standing: Standing, charge: Charge) -> bool:
     return charge.preemptible or _within(standing.allocated_non_preemptible.plus(charge.amounts), spec.quota)
 
 
-def may_consider(reclaimer: Side, victim: Side, asked: Amounts) -> bool:
+def filter_victim(reclaimer: Side, victim: Side, asked: Amounts) -> bool:
     """Whether work of the victim's side is looked at at all.
 
     One that would exceed its quota may look at those beyond what they are entitled to; one that would not also at
     those beyond their quota in something that is asked for, or below it in nothing that is.
     """
     if not _within(reclaimer.allocated.plus(asked), reclaimer.spec.quota):
-        return maintains_fair_share(victim)
+        return maintain_fair_share(victim)
     quota = victim.spec.quota
     wanted = [index for index in _INDICES if asked[index]]
     if any(quota[index] != UNLIMITED and victim.allocated[index] > quota[index] for index in wanted):
@@ -62,14 +62,14 @@ def may_consider(reclaimer: Side, victim: Side, asked: Amounts) -> bool:
     return not any(quota[index] == UNLIMITED or victim.allocated[index] < quota[index] for index in wanted)
 
 
-def maintains_fair_share(victim: Side) -> bool:
+def maintain_fair_share(victim: Side) -> bool:
     """Whether the victim's side holds more than it is entitled to in some resource, so that it keeps its share."""
     return any(
         (most := victim.allocatable(index)) != UNLIMITED and victim.allocated[index] > most for index in _INDICES
     )
 
 
-def guarantees_quota(reclaimer: Side, victim: Side, asked: Amounts) -> bool:
+def guarantee_quota(reclaimer: Side, victim: Side, asked: Amounts) -> bool:
     """Whether the reclaimer's side stays within its quota, and the victim's side is beyond its own in something."""
     if not _within(reclaimer.allocated.plus(asked), reclaimer.spec.quota):
         return False
@@ -87,20 +87,26 @@ def reclaimable(
     """Whether a workload of the leaf may have all these batches of work evicted: leaf of the victims → amounts, in
     order. `multiplier_milli` (at least 1000) keeps a distance between saturations.
     """
-    held = {name: standing.allocated for name, standing in books.standings.items()}
+    tree, asked = books.tree, charge.amounts
+    left: dict[str, Amounts] = {}
+    """What a queue and those above it hold without the victims."""
     for victim, batches in victims.items():
-        pair = sides(books.tree.queues[leaf], books.tree.queues[victim])
+        pair = sides(tree.queues[leaf], tree.queues[victim])
         if pair is None:
             return False
+        ours = _side(books, pair[0], books[pair[0]].allocated)
         for batch in batches:
-            ours, theirs = (_side(books, name, held[name]) for name in pair)
-            if not maintains_fair_share(theirs) and not guarantees_quota(ours, theirs, charge.amounts):
+            theirs = _side(books, pair[1], left.get(pair[1], books[pair[1]].allocated))
+            if not maintain_fair_share(theirs) and not guarantee_quota(ours, theirs, asked):
                 return False
-            for name in books.tree.queues[victim].path:
-                held[name] = held[name].minus(batch)
-    return _non_preemptible_within_quota(books, leaf, charge) and not _overtakes(
-        books, leaf, charge.amounts, victims, held, multiplier_milli
-    )
+            for name in tree.queues[victim].path:
+                left[name] = left.get(name, books[name].allocated).minus(batch)
+    if not _non_preemptible_within_quota(books, leaf, charge):
+        return False
+    involved = [
+        index for index in _INDICES if asked[index] or any(batch[index] for some in victims.values() for batch in some)
+    ]
+    return not _overtakes(books, leaf, asked, left, involved, max(multiplier_milli, ONE_MILLI))
 
 
 def saturation(allocated: int, fair_share: int) -> Fraction | None:
@@ -125,26 +131,19 @@ def _overtakes(
     books: Books,
     leaf: str,
     asked: Amounts,
-    victims: Mapping[str, Sequence[Amounts]],
-    held: Mapping[str, Amounts],
+    left: Mapping[str, Amounts],
+    involved: Sequence[int],
     multiplier_milli: int,
 ) -> bool:
     """Whether an ancestor of the reclaimer ends beyond its share, and no worse off than a sibling it took from."""
-    touched = {name for victim in victims for name in books.tree.queues[victim].path}
-    involved = [
-        index
-        for index in _INDICES
-        if asked[index] or any(batch[index] for batches in victims.values() for batch in batches)
-    ]
     for queue, standing in books.path(leaf):
-        siblings = books.tree.queues[queue.spec.parent].children if queue.spec.parent else books.tree.roots
-        for name in siblings:
-            if name == queue.name or name not in touched:
+        held = left.get(queue.name, standing.allocated).plus(asked)
+        for name in books.tree.siblings(queue.spec.parent).names:
+            if name == queue.name or name not in left:
                 continue
             for index in involved:
-                mine = saturation(held[queue.name][index] + asked[index], standing.fair_share[index])
-                fair = books[name].fair_share[index]
-                if fair > 0 and _beyond(mine, saturation(held[name][index], fair), multiplier_milli):
+                mine, fair = saturation(held[index], standing.fair_share[index]), books[name].fair_share[index]
+                if fair > 0 and _beyond(mine, saturation(left[name][index], fair), multiplier_milli):
                     return True
     return False
 
@@ -152,7 +151,7 @@ def _overtakes(
 def _beyond(mine: Fraction | None, other: Fraction | None, multiplier_milli: int) -> bool:
     if mine is None:
         return True
-    return mine > 1 and (other is not None and mine * multiplier_milli >= other * ONE_MILLI)
+    return mine > 1 and other is not None and mine * multiplier_milli >= other * ONE_MILLI
 
 
 def _within(held: Amounts, bound: Amounts) -> bool:

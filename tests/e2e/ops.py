@@ -31,6 +31,9 @@ class Ops:
         assert isinstance(answer, list)
         return answer
 
+    def queues(self) -> Object:
+        return _object(self._json("/api/v1/queues"))
+
     def workload(self, namespace: str, name: str) -> Object:
         return _object(self._json(f"/api/v1/workloads/{namespace}/{name}"))
 

@@ -114,6 +114,30 @@ def test_the_overlay_of_the_instructions_works(binaries: Binaries, tmp_path: Pat
     assert "vc-team-a" in condition["expression"]
 
 
+def test_the_installation_without_the_definition_of_queue_works(binaries: Binaries, tmp_path: Path) -> None:
+    """docs/queues.md: the same documents in a file of the ConfigMap."""
+    text = (installation.MANIFESTS.parent / "docs" / "queues.md").read_text("utf-8")
+    (overlay,) = (block for block in re.findall(r"```yaml\n(.*?)```", text, re.S) if "kind: Kustomization" in block)
+    shutil.copytree(installation.MANIFESTS, tmp_path / "manifests")
+    folder = tmp_path / "my-cluster"
+    folder.mkdir()
+    (folder / "kustomization.yaml").write_text(overlay)
+    shutil.copy(installation.MANIFESTS / "examples" / "queues.yaml", folder)
+    (folder / "tangram.yaml").write_text("queues: {file: /etc/tangram/queues.yaml}\n")
+
+    documents = installation.rendered(binaries, folder)
+
+    assert "CustomResourceDefinition" not in {document["kind"] for document in documents}
+    (config,) = (document for document in documents if document["kind"] == "ConfigMap")
+    assert set(config["data"]) == {"queues.yaml", "tangram.yaml", "scheduler.yaml"}
+    (deployment,) = (document for document in documents if document["kind"] == "Deployment")
+    spec = deployment["spec"]["template"]["spec"]
+    (volume,) = (volume for volume in spec["volumes"] if "configMap" in volume)
+    assert volume["configMap"]["name"] == config["metadata"]["name"]
+    (tangram,) = (entry for entry in spec["containers"] if entry["name"] == "tangram")
+    assert {"name": volume["name"], "mountPath": "/etc/tangram", "readOnly": True} in tangram["volumeMounts"]
+
+
 @pytest.mark.parametrize(("mode", "preempt"), [("base", False), ("base", True), ("advise", False)])
 def test_kube_scheduler_leads_with_the_shipped_configuration_and_rights(
     plane: ControlPlane, kubectl: Kubectl, new_kube_scheduler: NewKubeScheduler, mode: str, preempt: bool

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -180,7 +181,8 @@ def test_kubectl_shows_useful_columns(kube: Kube, control_plane: ControlPlane, b
     kube.patch(QUEUES, "team-a", {"status": used}, subresource="status")
 
     def kubectl(*arguments: str) -> list[list[str]]:
-        command = [binaries.path("kubectl"), f"--kubeconfig={control_plane.admin_kubeconfig}", "get", *arguments]
+        kubeconfig = f"--kubeconfig={control_plane.admin_kubeconfig}"
+        command: list[str | Path] = [binaries.path("kubectl"), kubeconfig, "get", *arguments]
         done = subprocess.run(command, capture_output=True, text=True, check=True)
         return [line.split() for line in done.stdout.splitlines()]
 

@@ -188,7 +188,7 @@ class TestWatching:
         assert not file.look()
         path.write_text(one("a", 1))
         assert look(file)
-        assert file.problems == ()
+        assert not file.problems
 
     def test_a_file_that_was_never_read(self, path: Path) -> None:
         file = QueueFile(path)

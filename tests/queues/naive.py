@@ -6,11 +6,12 @@ from collections.abc import Sequence
 from fractions import Fraction
 
 from queues.amounts import UNLIMITED
-from queues.division import PPM, Claim
+from queues.division import PPM
+from tests.queues.claims import Claim
 
 
 def divide_level(total: int, claims: Sequence[Claim], unit: int, k_milli: int = 0) -> list[int]:
-    """See `division.divide_level`."""
+    """See `claims.divide_level`."""
     wants = []
     for claim in claims:
         limit = claim.terms.limit
@@ -42,7 +43,9 @@ def divide_level(total: int, claims: Sequence[Claim], unit: int, k_milli: int = 
                     whole = int(offer / unit) * unit
                     shares[at] += whole
                     left -= whole
-                    cut[at] = offer - whole
+                    cut.pop(at, None)
+                    if offer > whole:
+                        cut[at] = offer - whole
             if not somebody_took_less or left <= 0:
                 break
     waiting = list(cut)

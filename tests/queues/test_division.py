@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from queues import division
 from queues.amounts import RESOURCES, UNITS, UNLIMITED, Amounts
 from queues.books import Books, Charge
-from queues.division import Claim
 from queues.spec import QueueSpec, Terms
 from queues.tree import Tree
 from tests.queues import naive
+from tests.queues.claims import Claim, divide_level
 
 GPU = UNITS.gpu_milli
 
@@ -28,7 +28,7 @@ def claim(quota: float, weight: float, request: float, priority: int = 100, age:
 
 
 def gpus(total: float, *claims: Claim, k: float = 0) -> list[float]:
-    shares = division.divide_level(round(total * GPU), claims, GPU, round(k * 1000))
+    shares = divide_level(round(total * GPU), claims, GPU, round(k * 1000))
     return [share / GPU for share in shares]
 
 
@@ -150,12 +150,12 @@ CLAIMS = st.lists(
 
 @given(total=st.integers(0, 400), claims=CLAIMS, k_milli=st.sampled_from([0, 500, 1000, 2500]))
 def test_equal_to_the_naive_reference(total: int, claims: list[Claim], k_milli: int) -> None:
-    assert division.divide_level(total, claims, UNIT, k_milli) == naive.divide_level(total, claims, UNIT, k_milli)
+    assert divide_level(total, claims, UNIT, k_milli) == naive.divide_level(total, claims, UNIT, k_milli)
 
 
 @given(total=st.integers(0, 400), claims=CLAIMS, k_milli=st.sampled_from([0, 1000]))
 def test_never_more_is_given_beyond_quotas_than_they_leave(total: int, claims: list[Claim], k_milli: int) -> None:
-    shares = division.divide_level(total, claims, UNIT, k_milli)
+    shares = divide_level(total, claims, UNIT, k_milli)
     quotas = [
         min(total if found.terms.quota == UNLIMITED else found.terms.quota, found.requestable) for found in claims
     ]
@@ -171,9 +171,9 @@ def test_never_more_is_given_beyond_quotas_than_they_leave(total: int, claims: l
 def test_who_wants_more_never_gets_less(total: int, claims: list[Claim], at: int, more: int) -> None:
     """To within the unit of rounding: a fraction that is granted whole may be cut off when more is wanted."""
     at %= len(claims)
-    before = division.divide_level(total, claims, UNIT)
+    before = divide_level(total, claims, UNIT)
     claims[at] = claims[at]._replace(requested=claims[at].requested + more)
-    after = division.divide_level(total, claims, UNIT)
+    after = divide_level(total, claims, UNIT)
     assert after[at] >= before[at] - UNIT
     if total % UNIT == 0 and all(is_whole(found) for found in claims):
         assert after[at] >= before[at]
@@ -182,10 +182,10 @@ def test_who_wants_more_never_gets_less(total: int, claims: list[Claim], at: int
 @given(total=st.integers(0, 400), claims=CLAIMS, at=st.integers(0, 6), more=st.integers(1, 5000))
 def test_who_weighs_more_never_gets_less_than_a_unit_less(total: int, claims: list[Claim], at: int, more: int) -> None:
     at %= len(claims)
-    before = division.divide_level(total, claims, UNIT)
+    before = divide_level(total, claims, UNIT)
     terms = claims[at].terms
     claims[at] = claims[at]._replace(terms=replace(terms, weight_milli=terms.weight_milli + more))
-    after = division.divide_level(total, claims, UNIT)
+    after = divide_level(total, claims, UNIT)
     assert after[at] >= before[at] - UNIT
 
 
@@ -193,8 +193,8 @@ def test_who_weighs_more_never_gets_less_than_a_unit_less(total: int, claims: li
 def test_the_order_of_the_claims_makes_no_difference(total: int, claims: list[Claim], seed: Any) -> None:
     places = list(range(len(claims)))
     seed.shuffle(places)
-    plain = division.divide_level(total, claims, UNIT)
-    mixed = division.divide_level(total, [claims[at] for at in places], UNIT)
+    plain = divide_level(total, claims, UNIT)
+    mixed = divide_level(total, [claims[at] for at in places], UNIT)
     assert mixed == [plain[at] for at in places]
 
 
@@ -212,23 +212,3 @@ def is_whole(found: Claim) -> bool:
     """Nothing of the claim is a fraction of a unit."""
     bounds = (found.terms.quota, found.terms.limit)
     return found.requested % UNIT == 0 and all(bound == UNLIMITED or bound % UNIT == 0 for bound in bounds)
-
-
-NAMES = ("a", "b", "c1", "c2", "d1")
-STEPS = st.lists(st.tuples(st.sampled_from(NAMES), st.integers(0, 5000), st.integers(1, 20_000)), max_size=12)
-
-
-@given(steps=STEPS)
-def test_dividing_what_changed_is_dividing_everything(steps: list[tuple[str, int, int]]) -> None:
-    specs = [
-        queue("a", quota=2), queue("b", weight=2), queue("c"), queue("c1", "c", quota=1), queue("c2", "c"),
-        queue("d", quota=3), queue("d1", "d"),
-    ]  # fmt: skip
-    books, fresh = books_of(specs, {}), books_of(specs, {})
-    for leaf, gpu_milli, total in steps:
-        books.want(leaf, Amounts(0, 0, gpu_milli))
-        fresh.want(leaf, Amounts(0, 0, gpu_milli))
-        division.divide(books, Amounts(0, 0, total))
-        fresh.undivided.update([None, *fresh.tree.queues])
-        division.divide(fresh, Amounts(0, 0, total))
-        assert [books[name].fair_share for name in books] == [fresh[name].fair_share for name in fresh]

@@ -16,6 +16,7 @@ from queues.amounts import RESOURCES, UNITS, UNLIMITED, Amounts
 from queues.books import Books, Charge
 from queues.spec import QueueSpec, Terms
 from queues.tree import Tree, sides
+from tests.queues.claims import Claim, divide_level, divide_rest
 
 OURS: Final = Path(__file__).parent / "data" / "vectors.json"
 FILE: Final = Path(os.environ.get("TANGRAM_VECTORS") or OURS)
@@ -52,6 +53,11 @@ def terms(queue: Object, name: str) -> Terms:
     return Terms(scaled(said.get("deserved", 0), unit), scaled(said.get("limit", 0), unit), max(weight, 0))
 
 
+def usage_ppm(queue: Object, name: str) -> int:
+    """A part of the capacity is measured: the nearest of ours."""
+    return round(Fraction(str(queue.get(name, {}).get("usage", 0))) * division.PPM)
+
+
 def spec(queue: Object) -> QueueSpec:
     return QueueSpec(
         queue["id"] or "q",
@@ -83,18 +89,18 @@ def side(queue: Object, held: Object | None = None) -> reclaim.Side:
     )
 
 
-def claims(given: Object) -> tuple[list[str], list[division.Claim], int]:
+def claims(given: Object) -> tuple[list[str], list[Claim], int]:
     """Ids, claims, and the unit of the resource in question."""
     name = given["resource"]
     unit = UNITS[NAMES.index(name)]
     queues = list(given["queues"].values())
     found = [
-        division.Claim(
+        Claim(
             terms(queue, name),
             queue["priority"],
             scaled(queue[name].get("request", 0), unit),
             spec(queue).age_order,
-            scaled(queue[name].get("usage", 0), division.PPM),
+            usage_ppm(queue, name),
         )
         for queue in queues
     ]
@@ -112,7 +118,7 @@ def divided(given: Object, before: list[int], shares: list[int]) -> Answer:
 
 def divide_one(given: Object) -> Answer:
     _, found, unit = claims(given)
-    shares = division.divide_level(scaled(given["total"], unit), found, unit, scaled(given["k"], 1000))
+    shares = divide_level(scaled(given["total"], unit), found, unit, scaled(given["k"], 1000))
     return divided(given, [0] * len(shares), shares)
 
 
@@ -120,13 +126,16 @@ def divide_over_quota(given: Object) -> Answer:
     _, found, unit = claims(given)
     name = given["resource"]
     before = [scaled(queue[name].get("fair_share", 0), unit) for queue in given["queues"].values()]
-    after = division.divide_rest(scaled(given["total"], unit), found, list(before), unit, scaled(given["k"], 1000))
+    after = divide_rest(scaled(given["total"], unit), found, before, unit, scaled(given["k"], 1000))
     return divided(given, before, after)
 
 
 def divide_all(given: Object) -> Answer:
     books = books_of(*given["queues"].values())
-    division.divide(books, amounts(given["total"]), k_milli=scaled(given["k"], 1000))
+    usage = {
+        name: Amounts(*(usage_ppm(queue, resource) for resource in NAMES)) for name, queue in given["queues"].items()
+    }
+    division.divide(books, amounts(given["total"]), k_milli=scaled(given["k"], 1000), usage=usage)
     return {
         f"fair_share/{queue}/{name}": Fraction(books[queue].fair_share[index], UNITS[index])
         for queue in given["queues"]
@@ -177,16 +186,16 @@ def filter_victim(given: Object) -> Answer:
     pair = sides(tree.queues[given["reclaimer"]["queue"]], tree.queues[given["victim_queue"]])
     assert pair is not None
     ours, theirs = (side(queues[name]) for name in pair)
-    return {"result": reclaim.may_consider(ours, theirs, amounts(given["reclaimer"]["request"]))}
+    return {"result": reclaim.filter_victim(ours, theirs, amounts(given["reclaimer"]["request"]))}
 
 
 def maintain_fair_share(given: Object) -> Answer:
-    return {"result": reclaim.maintains_fair_share(side(given["reclaimee"], given["reclaimee_remaining"]))}
+    return {"result": reclaim.maintain_fair_share(side(given["reclaimee"], given["reclaimee_remaining"]))}
 
 
 def guarantee_quota(given: Object) -> Answer:
     victim = side(given["reclaimee"], given["reclaimee_remaining"])
-    return {"result": reclaim.guarantees_quota(side(given["reclaimer"]), victim, amounts(given["request"]))}
+    return {"result": reclaim.guarantee_quota(side(given["reclaimer"]), victim, amounts(given["request"]))}
 
 
 def over_limit(given: Object) -> Answer:
