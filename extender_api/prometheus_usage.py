@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import aiohttp
 from pydantic_core import from_json
+from yarl import URL
 
 from queues.amounts import NOTHING, Amounts
 from queues.history import PPM
@@ -25,25 +26,25 @@ class PrometheusError(RuntimeError):
 
 async def read(url: str, query: str) -> dict[str, Amounts]:
     """Queue → usage in parts per million of the capacity, from an instant query. Raises PrometheusError."""
-    timeout = aiohttp.ClientTimeout(total=TIMEOUT_S)
+    timeout, shown = aiohttp.ClientTimeout(total=TIMEOUT_S), _without_password(url)
     try:
         async with (
             aiohttp.ClientSession(timeout=timeout) as session,
             session.post(f"{url.rstrip('/')}/api/v1/query", data={"query": query}) as response,
         ):
-            body = await response.content.read(MOST_BYTES + 1)
+            body = await _body(response.content)
             status = response.status
-    except (aiohttp.ClientError, TimeoutError, ValueError) as err:
-        raise PrometheusError(f"{url} cannot be asked: {type(err).__name__} {err}".rstrip()) from None
+    except (aiohttp.ClientError, OSError, ValueError) as err:
+        raise PrometheusError(f"{shown} cannot be asked: {type(err).__name__} {err}".rstrip()) from None
     if len(body) > MOST_BYTES:
-        raise PrometheusError(f"{url} answers with more than {MOST_BYTES >> 20} MiB: narrow the query")
+        raise PrometheusError(f"{shown} answers with more than {MOST_BYTES >> 20} MiB: narrow the query")
     try:
         document = from_json(body)
     except ValueError:
-        raise PrometheusError(f"{url} answers with {status} and no JSON: is it a Prometheus?") from None
+        raise PrometheusError(f"{shown} answers with {status} and no JSON: is it a Prometheus?") from None
     if not isinstance(document, dict) or document.get("status") != "success":
         said = document.get("error") if isinstance(document, dict) else None
-        raise PrometheusError(f"{url} refuses the query with {status}: {said or 'no reason given'}")
+        raise PrometheusError(f"{shown} refuses the query with {status}: {said or 'no reason given'}")
     return usage_of(document.get("data"))
 
 
@@ -52,16 +53,34 @@ def usage_of(data: Any) -> dict[str, Amounts]:
     if not isinstance(data, Mapping) or data.get("resultType") != "vector":
         raise PrometheusError("the query must give an instant vector: one number for each queue and resource")
     found: dict[str, Amounts] = {}
-    for series in data.get("result") or ():
-        labels, value = series.get("metric") or {}, list(series.get("value") or ())
-        queue = next((labels[key] for key in QUEUE_LABELS if labels.get(key)), None)
-        field = FIELDS.get(labels.get("resource") or "gpu")
-        if queue is None or field is None or len(value) != 2:
-            continue
-        part = _number(value[1])
-        if part is not None:
-            found[queue] = found.get(queue, NOTHING)._replace(**{field: round(part * PPM)})
+    try:
+        for series in data["result"]:
+            labels, (_, value) = series["metric"], series["value"]
+            queue = next((labels[key] for key in QUEUE_LABELS if labels.get(key)), None)
+            field = FIELDS.get(labels.get("resource") or "gpu")
+            part = _number(value)
+            if queue is not None and field is not None and part is not None:
+                found[queue] = found.get(queue, NOTHING)._replace(**{field: round(part * PPM)})
+    except (AttributeError, KeyError, TypeError, ValueError) as err:
+        raise PrometheusError(f"the answer has not the form of Prometheus: {type(err).__name__} {err}") from None
     return found
+
+
+def _without_password(url: str) -> str:
+    """The URL as it may be logged."""
+    try:
+        return str(URL(url).with_user(None))
+    except ValueError:
+        return "the URL of Prometheus"
+
+
+async def _body(content: aiohttp.StreamReader) -> bytes:
+    """The whole body, cut off beyond MOST_BYTES. One read gives only what has arrived."""
+    parts, size = [], 0
+    while size <= MOST_BYTES and (part := await content.readany()):
+        parts.append(part)
+        size += len(part)
+    return b"".join(parts)
 
 
 def _number(text: Any) -> float | None:

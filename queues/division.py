@@ -92,9 +92,9 @@ def divide_level(total: int, terms: Column, requested: Sequence[int], unit: int,
         wants = [asked if asked < limit else limit for asked, limit in zip(requested, terms.limits, strict=True)]
     if not terms.quotas:
         return divide_rest(total, terms, wants, [0] * len(wants), unit, past)
-    quotas = terms.quotas
+    quotas: Sequence[int] = terms.quotas
     if terms.endless:
-        quotas = tuple(total if quota == UNLIMITED else quota for quota in quotas)
+        quotas = [total if quota == UNLIMITED else quota for quota in quotas]
     shares = [want if want < quota else quota for want, quota in zip(wants, quotas, strict=True)]
     return divide_rest(total - sum(shares), terms, wants, shares, unit, past)
 

@@ -6,15 +6,15 @@ import heapq
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
-from queues.amounts import UNITS, UNLIMITED, Amounts
+from queues.amounts import NOTHING, UNITS, UNLIMITED, Amounts
 from queues.books import Books, Standing
 from queues.spec import Terms
 from queues.tree import Queue
 
 NO_CLAIM: Final = 1000
 """How much worse it is to hold a unit of what one has no claim on than to hold all that one may."""
-PARTS: Final = 1 << 128
-"""Shares are counted in so many parts of the whole. Two fractions over less than 2^64 differ by more than one part, so
+PARTS: Final = 128
+"""Shares are counted in 2^128 parts of the whole. Two fractions over less than 2^64 differ by more than one part, so
 that comparing the parts is comparing the fractions.
 """
 
@@ -45,7 +45,7 @@ class QueueKey(NamedTuple):
     uses_none: bool
     share_with: int
     share: int
-    allocatable: tuple[int, int, int]
+    allocatable: tuple[int, ...]
     age: tuple[int, str, str]
 
 
@@ -56,30 +56,28 @@ def queue_key(queue: Queue, standing: Standing, ask: Amounts | None, total: Amou
     Where KAI finds that of two allocatables neither is the smaller, and asks for age, they are compared by resource:
     its rule has circles.
     """
-    spec, held, fair = queue.spec, standing.allocated, standing.fair_share
+    spec = queue.spec
     over_share, beyond_quota, uses_none = True, False, False
     share = share_with = 0
     usable = []
-    for index, terms in enumerate(spec.terms):
-        now = held[index]
-        after = now if ask is None else now + ask[index]
-        most = _allocatable(terms, fair[index], total[index])
+    columns = zip(spec.terms, standing.allocated, standing.fair_share, total, ask or NOTHING, UNITS, strict=True)
+    for terms, now, fair, there, more, unit in columns:
+        most = _allocatable(terms, fair, there)
         usable.append(most)
-        over_share = over_share and now > fair[index]
-        beyond_quota = beyond_quota or (terms.quota != UNLIMITED and after > terms.quota)
-        uses_none = uses_none or (most == 0 and after > 0)
-        share = max(share, _part(now, most, UNITS[index]))
-        share_with = max(share_with, _part(after, most, UNITS[index]))
-    return QueueKey(
-        over_share,
-        beyond_quota,
-        -spec.priority,
-        uses_none,
-        share_with,
-        share,
-        (usable[0], usable[1], usable[2]),
-        spec.age_order,
-    )
+        if now <= fair:
+            over_share = False
+        after = now + more
+        if not after:
+            continue
+        if terms.quota != UNLIMITED and after > terms.quota:
+            beyond_quota = True
+        if not most:
+            uses_none = True
+        share_with = max(share_with, _part(after, most, unit))
+        if now:
+            share = max(share, _part(now, most, unit))
+    age = spec.age_order
+    return QueueKey(over_share, beyond_quota, -spec.priority, uses_none, share_with, share, tuple(usable), age)
 
 
 def _allocatable(terms: Terms, fair_share: int, total: int) -> int:
@@ -91,7 +89,7 @@ def _allocatable(terms: Terms, fair_share: int, total: int) -> int:
 
 
 def _part(held: int, usable: int, unit: int) -> int:
-    return held * PARTS // usable if usable else held * NO_CLAIM * PARTS // unit
+    return (held << PARTS) // usable if usable else (held * NO_CLAIM << PARTS) // unit
 
 
 class Turns:

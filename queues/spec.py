@@ -36,6 +36,9 @@ class Terms:
     weight_milli: int = ONE_WEIGHT
 
 
+UNLIMITED_TERMS: Final = Terms(quota=UNLIMITED)
+
+
 @dataclass(frozen=True, slots=True)
 class Access:
     """The namespaces that may use a queue: those named, and those whose labels match. Both empty: all.
@@ -54,10 +57,11 @@ class Access:
 
 @dataclass(frozen=True, slots=True)
 class QueueSpec:
-    """One queue. `models` holds quota and limit per GPU model, in thousandths of devices, by normalised key.
+    """One queue. One that says nothing of CPU or memory is about devices alone.
 
-    `priority` orders leftovers and turns between siblings. `starving_after_ms` None is what the settings say. Times
-    are milliseconds; `created_ms` is epoch milliseconds.
+    `models` holds quota and limit per GPU model, in thousandths of devices, by normalised key. `priority` orders
+    leftovers and turns between siblings. `starving_after_ms` None is what the settings say. Times are milliseconds;
+    `created_ms` is epoch milliseconds.
     """
 
     name: str
@@ -65,8 +69,8 @@ class QueueSpec:
     uid: str = ""
     created_ms: int = 0
     priority: int = DEFAULT_PRIORITY
-    cpu: Terms = Terms()
-    memory: Terms = Terms()
+    cpu: Terms = UNLIMITED_TERMS
+    memory: Terms = UNLIMITED_TERMS
     gpu: Terms = Terms()
     models: Mapping[str, Terms] = field(default_factory=dict)
     preempt_min_runtime_ms: int | None = None
@@ -101,7 +105,6 @@ class QueueSpec:
         return (self.created_ms, self.uid, self.name)
 
 
-UNLIMITED_TERMS: Final = Terms(quota=UNLIMITED)
 IMPLICIT: Final = QueueSpec(
     "default", cpu=UNLIMITED_TERMS, memory=UNLIMITED_TERMS, gpu=UNLIMITED_TERMS, source=Source.IMPLICIT
 )

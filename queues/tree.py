@@ -171,9 +171,8 @@ def _children_beyond(queue: Queue, children: list[Queue], index: int) -> Iterato
     numbers: dict[str, int | str]
     if terms.quota != UNLIMITED:
         total = sum(quota for quota in quotas if quota != UNLIMITED)
-        if UNLIMITED in quotas or total > terms.quota:
-            children_quota = UNLIMITED if UNLIMITED in quotas else total
-            numbers = {"resource": resource, "quota": terms.quota, "children": children_quota}
+        if total > terms.quota:  # what has no end of its own ends where the parent's does
+            numbers = {"resource": resource, "quota": terms.quota, "children": total}
             yield Finding(queue.name, Defect.CHILDREN_EXCEED_QUOTA, numbers)
     if terms.limit == UNLIMITED:
         return

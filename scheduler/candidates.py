@@ -114,12 +114,14 @@ class Candidates:
     def _mark(self, leaf: str) -> Mark:
         accounts = self._cluster.accounts
         freed = sum(standing.freed for _, standing in accounts.books.path(leaf))
-        return Mark(accounts.epoch, 0 if self._reservations is None else self._reservations.version, freed)
+        reservations = 0 if self._reservations is None else self._reservations.version
+        return Mark(accounts.epoch, reservations, accounts.classes.version, freed)
 
     def _is_open(self, group: Alike, waiting: _Waiting) -> bool:
         room, mark = group.room, waiting.mark
         if room is not None and room.kept.classes is None:
-            mark = mark._replace(freed=group.mark.freed)  # its queue is not in its way
+            # its queue is not in its way
+            mark = mark._replace(freed=group.mark.freed, classes=group.mark.classes)
         if group.mark != mark:
             return True
         return group.block is None and not (room is not None and room.is_hopeless(self._cluster))
@@ -182,6 +184,8 @@ class Candidates:
         for _, _, group in sorted(waiting.heap, key=lambda entry: entry[0]):
             record = group.pods[0]
             known = group.mark._replace(strict_head=None)
+            if group.mark.strict_head not in (None, record.uid):
+                return  # what held it up has gone
             if known != waiting.mark or self._is_open(group, replace(waiting, mark=group.mark)):
                 return  # has to be tried, which tells
             if record.not_before_ms <= self._now_ms and self._hold_up(waiting, record, group):
@@ -196,6 +200,8 @@ class Candidates:
             head = _waits_for_quota(record.uid, group.block)
         else:
             slots = could_hold(self._cluster, record)
+            left = None if group.room is None else group.room.slots(self._cluster)
+            slots = slots if left is None else slots & left
             if slots.any():
                 head = _StrictHead(record.uid, slots)
         if head is None:

@@ -22,12 +22,13 @@ _rank = attrgetter("rank")
 class Mark(NamedTuple):
     """Circumstances: as long as they are the same, what keeps a group from starting still does.
 
-    Numbers of changes: of the queues, of reservations, and of the times that the group's queue or one above it came to
-    hold less; and the uid of the pod that holds up a strict queue.
+    Numbers of changes: of the queues, of reservations, of classes of nodes, and of the times that the group's queue or
+    one above it came to hold less; and the uid of the pod that holds up a strict queue.
     """
 
     epoch: int = -1
     reservations: int = 0
+    classes: int = 0
     freed: int = 0
     strict_head: str | None = None
 

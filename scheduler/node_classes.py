@@ -21,6 +21,8 @@ class NodeClasses:
         """The GPU models that queues speak of."""
         self.whole_slices = False
         """KAI's way of counting MIG instances; see `charging.amounts_of`."""
+        self.version = 0
+        """Grows when a class comes or goes."""
         self.total = NOTHING
         """What ready nodes have."""
         self._of: list[tuple[NodeClass, Amounts] | None] = []
@@ -61,6 +63,7 @@ class NodeClasses:
         has = capacity_of(inventory, whole_slices=self.whole_slices)
         self._of[slot] = (new, has)
         self.total = self.total.plus(has)
+        self.version += new not in self._count
         self._count[new] = self._count.get(new, 0) + 1
         self._gpu_milli[new] = self._gpu_milli.get(new, 0) + has.gpu_milli
         return old is None or new != old[0]
@@ -89,6 +92,7 @@ class NodeClasses:
         self._gpu_milli[of] -= had.gpu_milli
         if not self._count[of]:
             del self._count[of], self._gpu_milli[of]
+            self.version += 1
 
 
 def capacity_of(inventory: NodeInventory, *, whole_slices: bool = False) -> Amounts:

@@ -39,11 +39,15 @@ class Planning:
         self._exposure = exposure
         self._settings = settings
         self._nodes_seen = 0
+        self._classes_seen = 0
 
     def round(self, now_ms: int) -> bool:
         """One round. Whether another should follow at once."""
         self._expire(now_ms)
         self._leave_unsound_nodes(now_ms)
+        if self._classes_seen != self._cluster.accounts.classes.version:
+            self._classes_seen = self._cluster.accounts.classes.version
+            self._roster.price_anew()
         self._starvation.look(now_ms)
         room = max(self._settings.max_in_flight - len(self._cluster.ledger.bookings), 0)
         result = planner.run(

@@ -140,6 +140,13 @@ class Roster:
                 self._stand_anew(record, now_ms)
         return turned_away
 
+    def price_anew(self) -> None:
+        """Other cards are there: what is wanted of their memory counts for another part of one."""
+        for record in self.waiting.values():
+            if record.request is not None and record.request.share_memory_mib:
+                record.wants = self._accounts.wants(record.request)
+                self._accounts.want(record.uid, record.queue, record.wants)
+
     def _stand_anew(self, record: PodRecord, now_ms: int) -> None:
         choice = self._accounts.choice(record.facts)
         if choice.queue is None:

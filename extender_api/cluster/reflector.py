@@ -222,7 +222,8 @@ class Reflector(Generic[Facts]):
             await self._take_turns()
         if not relist or self.absent:
             logger.info("%s: %d objects", self.kind, len(self.objects))
-        self.absent = False
+        if self.absent:
+            self.absent, self._failed_in_a_row = False, 0
         self.synced.set()
         self._answer(waiting)
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 import logging
 from typing import Any, Final
 
-from pydantic_core import from_json
-
 from extender_api.cluster import paths
 from extender_api.cluster.answer import Answer, Unreachable
 from extender_api.cluster.client import ClusterClient, PatchKind
@@ -18,9 +16,14 @@ _NOT_FOUND: Final = 404
 
 
 class UsageStore:
-    """Reads and writes the text. Trouble is said once until it goes well again; nobody depends on it."""
+    """Reads and writes the text. Trouble is said once until it goes well again; nobody depends on it.
+
+    `answered` says whether the last `load` found out what is there. Whoever saves after one that did not overwrites a
+    text that it has not seen.
+    """
 
     def __init__(self, client: ClusterClient, namespace: str, name: str) -> None:
+        self.answered = False
         self._client = client
         self._namespace = namespace
         self._name = name
@@ -28,17 +31,19 @@ class UsageStore:
 
     async def load(self) -> str | None:
         """The text that was saved last; None when there is none, or it cannot be read now."""
+        self.answered = False
         try:
             answer = await self._client.get(paths.config_map(self._namespace, self._name))
         except Unreachable as err:
             self._note(str(err))
             return None
         if answer.status == _NOT_FOUND:
+            self.answered = True
             return None
         if not self._is_well(answer):
             return None
-        document = from_json(answer.body)
-        data = document.get("data") if isinstance(document, dict) else None
+        self.answered = True
+        data = answer.json().get("data")
         text = data.get(KEY) if isinstance(data, dict) else None
         return text if isinstance(text, str) else None
 

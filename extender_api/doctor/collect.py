@@ -145,7 +145,7 @@ async def _rights(
 
 async def _own_rights(client: ClusterClient, trouble: list[str]) -> Rights:
     needed = rights.of_tangram("base", "kube-system", ("kube-system", "tangram"))
-    cluster_wide = [right for right in needed if right.resource != "leases"]
+    cluster_wide = [right for right in needed if not right.namespace]
     return await _ask(rights.ask(client, cluster_wide, None), "these credentials", trouble)
 
 

@@ -67,8 +67,10 @@ LIMIT_RULE: Final = (
     "quantity(string(self.quota)).compareTo(quantity(string(self.limit))) <= 0))",
     "limit must not be below quota; write -1 for no limit",
 )
+_NORMALISED: Final = "{0}.upperAscii().replace('_', '-').replace(' ', '-').replace('NVIDIA-', '') + '-'"
+"""The most usual part of `gpu_model.normalise`; the rest is found when the object is read."""
 MODELS_RULE: Final = (
-    "self.all(a, self.all(b, a == b || !(b.upperAscii() + '-').startsWith(a.upperAscii() + '-')))",
+    f"self.all(a, self.exists_one(b, ({_NORMALISED.format('b')}).startsWith({_NORMALISED.format('a')})))",
     "two keys match one product; keep one of them",
 )
 PARENT_RULE: Final = (
@@ -126,8 +128,8 @@ class Resources(Part):
     """Terms by resource."""
 
     gpu: ResourceTerms | None = Field(None, description="Devices: 4 is four devices, 500m half a device.")
-    cpu: ResourceTerms | None = Field(None, description="Cores: 4 is four cores, 500m half a core.")
-    memory: ResourceTerms | None = Field(None, description="Bytes of memory, e.g. 64Gi.")
+    cpu: ResourceTerms | None = Field(None, description="Cores: 4 is four, 500m half of one. Without terms: no bounds.")
+    memory: ResourceTerms | None = Field(None, description="Bytes of memory, e.g. 64Gi. Without terms: no bounds.")
     gpuModels: Annotated[dict[Name, ModelTerms], Field(max_length=MOST_MODELS)] | None = Field(
         None,
         description="Devices by GPU model, e.g. H100: the node's product, whole or its leading parts between '-'.",

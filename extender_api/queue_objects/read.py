@@ -11,7 +11,7 @@ from pydantic import BaseModel, ValidationError
 from extender_api.cluster.fields import DecodeError, FieldError, epoch_ms, first_problem
 from extender_api.queue_objects import kai, model
 from queues.amounts import UNLIMITED
-from queues.spec import ONE_WEIGHT, Access, QueueSpec, Source, Terms
+from queues.spec import ONE_WEIGHT, UNLIMITED_TERMS, Access, QueueSpec, Source, Terms
 from topology import duration, gpu_model, quantity
 from topology.selector import Requirement, well_formed
 
@@ -83,8 +83,9 @@ def _ours(spec: model.QueueSpecModel, source: Source, meta: dict[str, Any]) -> Q
     return QueueSpec(
         parent=spec.parent,
         priority=spec.priority,
-        cpu=_terms(resources.cpu, "cpu"),
-        memory=_terms(resources.memory, "memory"),
+        # a queue that says nothing at all of CPU or memory is about devices alone
+        cpu=UNLIMITED_TERMS if resources.cpu is None else _terms(resources.cpu, "cpu"),
+        memory=UNLIMITED_TERMS if resources.memory is None else _terms(resources.memory, "memory"),
         gpu=_terms(resources.gpu, "gpu"),
         models=_models(resources.gpuModels or {}),
         preempt_min_runtime_ms=_duration_ms(spec.preemptMinRuntime),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from copy import deepcopy
 from pathlib import Path
 from typing import Any
@@ -76,75 +77,77 @@ async def test_sound_queues() -> None:
 
 UNLIMITED = {"quota": -1, "limit": -1, "overQuotaWeight": 1}
 WIDE = {"cpu": UNLIMITED, "memory": UNLIMITED}
-CASES: list[tuple[PaperCluster, Level, str, str]] = [
+CASES: list[tuple[Callable[[], PaperCluster], Level, str, str]] = [
     (
-        cluster_with(queue("a", parent="none"), queue("b")),
+        lambda: cluster_with(queue("a", parent="none"), queue("b")),
         Level.ERROR,
         "queue a",
         "left out, with all below it: queue none, the parent of a, does not exist",
     ),
     (
-        cluster_with(queue("a"), kai=(kai_queue("a", resources={"gpu": UNLIMITED, **WIDE}),)),
+        lambda: cluster_with(queue("a"), kai=(kai_queue("a", resources={"gpu": UNLIMITED, **WIDE}),)),
         Level.WARN,
         "queue a",
         "defined twice: that of tangram counts, that of kai is ignored",
     ),
     (
-        cluster_with(queue("a", **gpu(quota=2)), queue("b", parent="a", **gpu(quota=3))),
+        lambda: cluster_with(queue("a", **gpu(quota=2)), queue("b", parent="a", **gpu(quota=3))),
         Level.WARN,
         "queue a",
         "the GPU quotas of the queues below it come to 3 GPUs, more than its own 2 GPUs",
     ),
     (
-        cluster_with(queue("a", **gpu(limit=2)), queue("b", parent="a", **gpu(limit=3))),
+        lambda: cluster_with(queue("a", **gpu(limit=2)), queue("b", parent="a", **gpu(limit=3))),
         Level.WARN,
         "queue b",
         "its GPU limit 3 GPUs is above that of its parent a, 2 GPUs, which holds",
     ),
     (
-        cluster_with(queue("a", **gpu(overQuotaWeight=0)), queue("b", parent="a")),
+        lambda: cluster_with(queue("a", **gpu(overQuotaWeight=0)), queue("b", parent="a")),
         Level.WARN,
         "queue a",
         "its GPU over-quota weight is 0",
     ),
     (
-        cluster_with(kai=(kai_queue("k", resources={"gpu": {"quota": 1}, **WIDE}),)),
+        lambda: cluster_with(kai=(kai_queue("k", resources={"gpu": {"quota": 1}, **WIDE}),)),
         Level.WARN,
         "queue k",
         "its GPU limit is 0: nothing that asks for it starts",
     ),
     (
-        cluster_with(queue("a", **gpu(quota=30)), queue("b", **gpu(quota="10500m")), queue("c", **gpu(quota=-1))),
+        lambda: cluster_with(
+            queue("a", **gpu(quota=30)), queue("b", **gpu(quota="10500m")), queue("c", **gpu(quota=-1))
+        ),
         Level.WARN,
         "quotas",
         "those of the top queues come to 40.5 GPUs; the nodes that are ready have 40 GPUs",
     ),
     (
-        cluster_with(queue("a", resources={"gpuModels": {"L4": {}, "H100": {"limit": 2}}})),
+        lambda: cluster_with(queue("a", resources={"gpuModels": {"L4": {}, "H100": {"limit": 2}}})),
         Level.WARN,
         "GPU model H100",
         "matches the product of no node (L4), so it has no effect in queue a",
     ),
     (
-        cluster_with(queue("a"), settings="queues: {default: none}\n"),
+        lambda: cluster_with(queue("a"), settings="queues: {default: none}\n"),
         Level.ERROR,
         "default queue",
         "none, which the setting queues.default names, does not exist: pods that name no queue wait",
     ),
     (
-        cluster_with(queue("a"), queue("b", parent="a"), settings="queues: {default: a}\n"),
+        lambda: cluster_with(queue("a"), queue("b", parent="a"), settings="queues: {default: a}\n"),
         Level.ERROR,
         "default queue",
         "has queues below it, and only those without take work",
     ),
     (
-        cluster_with(queue("a", **gpu(quota="much")), queue("b")),
+        lambda: cluster_with(queue("a", **gpu(quota="much")), queue("b")),
         Level.ERROR,
         "queue",
         "cannot be read: Queue a: spec.resources.gpu.quota: 'much' is not a Kubernetes quantity",
     ),
     (
-        cluster_with(queue("a", resources={"gpuModels": {"L4": {}, "nvidia-l4": {}}}), queue("b")),
+        lambda: cluster_with(queue("a", resources={"gpuModels": {"L4": {}, "nvidia-l4": {}}}), queue("b")),
         Level.ERROR,
         "queue",
         "spec.resources.gpuModels['nvidia-l4']: matches products that L4 matches, too: keep one of them",
@@ -152,11 +155,11 @@ CASES: list[tuple[PaperCluster, Level, str, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("cluster", "level", "title", "text"), CASES)
+@pytest.mark.parametrize(("new_cluster", "level", "title", "text"), CASES)
 async def test_what_is_wrong_is_found_with_a_way_to_mend_it(
-    cluster: PaperCluster, level: Level, title: str, text: str
+    new_cluster: Callable[[], PaperCluster], level: Level, title: str, text: str
 ) -> None:
-    (found,) = await troubles(cluster)
+    (found,) = await troubles(new_cluster())
     assert (found.level, found.title) == (level, title), found
     assert text in found.found
 

@@ -126,6 +126,8 @@ REFUSED: list[tuple[Object, str]] = [
     ({"resources": {"gpu": {"quota": -1, "limit": "2"}}}, BELOW),
     ({"resources": {"gpuModels": {"H100": {"quota": 4, "limit": "3500m"}}}}, BELOW),
     ({"resources": {"gpuModels": {"h100": {}, "H100-80GB": {}}}}, "two keys match one product"),
+    ({"resources": {"gpuModels": {"H100 80GB": {}, "L4": {}, "nvidia_h100": {}}}}, "two keys match one product"),
+    ({"resources": {"gpuModels": {"H100": {}, "NVIDIA-H100": {}}}}, "two keys match one product"),
     ({"resources": {"gpu": {"overQuotaWeight": -1}}}, "greater than or equal to 0"),
     ({"parent": "wrong"}, "a queue cannot be its own parent"),
     ({"parent": ""}, "at least 1 chars long"),

@@ -21,7 +21,7 @@ def test_the_example_is_read() -> None:
     content = read_file(example, "docs/queues.md")
     assert content.problems == ()
     (queue,) = content.queues
-    assert (queue.name, queue.parent, queue.access.namespaces) == ("vision", "research", {"vision"})
+    assert (queue.name, queue.parent, queue.access.namespaces) == ("vision", "research", frozenset({"vision"}))
     assert queue.gpu == Terms(6000, 8000, 2000)
     assert queue.memory == Terms(0, 2 << 40)
     assert queue.models == {"H100": Terms(UNLIMITED, 2000)}

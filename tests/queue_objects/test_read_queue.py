@@ -43,6 +43,12 @@ def test_what_is_not_said_is_no_trap(spec: Object | None) -> None:
     assert read_queue(queue(spec)).gpu == Terms(quota=0, limit=UNLIMITED, weight_milli=1000)
 
 
+def test_a_queue_that_says_nothing_of_a_resource_but_devices_does_not_bound_it() -> None:
+    found = read_queue(queue({"resources": {"gpu": {"quota": 4}, "memory": {"limit": "1Gi"}}}))
+    assert found.cpu == Terms(UNLIMITED, UNLIMITED, 1000)
+    assert found.memory == Terms(0, 1 << 30, 1000), "of this one something is said"
+
+
 def test_every_field() -> None:
     found = read_queue(
         queue(

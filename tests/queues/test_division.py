@@ -199,7 +199,14 @@ def test_the_order_of_the_claims_makes_no_difference(total: int, claims: list[Cl
 
 
 def test_each_resource_is_divided_alone() -> None:
-    books = Books(Tree([QueueSpec("a"), QueueSpec("b", cpu=Terms(weight_milli=3000))]))
+    books = Books(
+        Tree(
+            [
+                QueueSpec("a", cpu=Terms(), memory=Terms()),
+                QueueSpec("b", cpu=Terms(weight_milli=3000), memory=Terms()),
+            ]
+        )
+    )
     for name in ("a", "b"):
         books.want(name, Amounts(1000, 10**9, 4000))
     division.divide(books, Amounts(800, 10**9, 4000))

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from queues import division
@@ -32,7 +32,7 @@ def terms(unit: int) -> st.SearchStrategy[Terms]:
 def specs(draw: st.DrawFn) -> list[QueueSpec]:
     """Up to four levels."""
     found: list[QueueSpec] = []
-    for number in range(draw(st.integers(1, 10))):
+    for number in range(draw(st.integers(1, 8))):
         parent = draw(st.sampled_from([None, *(spec.name for spec in found)]))
         cpu, memory, gpu = (draw(terms(unit)) for unit in UNITS)
         models = draw(st.dictionaries(st.sampled_from(["A", "B"]), terms(UNITS.gpu_milli)))
@@ -101,6 +101,7 @@ class Run:
 
 
 @given(specs(), st.data())
+@settings(deadline=None)
 def test_dividing_again_after_any_change_is_dividing_everything_plainly(
     found: list[QueueSpec], data: st.DataObject
 ) -> None:
@@ -121,6 +122,7 @@ def test_dividing_again_after_any_change_is_dividing_everything_plainly(
 
 
 @given(specs(), st.data(), st.randoms(use_true_random=False))
+@settings(max_examples=40, deadline=None)
 def test_the_order_in_which_queues_are_named_makes_no_difference(
     found: list[QueueSpec], data: st.DataObject, order: random.Random
 ) -> None:
@@ -225,6 +227,7 @@ def test_models_are_divided_each_alone_by_their_own_quotas_and_limits() -> None:
 
 
 @given(specs(), st.data())
+@settings(max_examples=60, deadline=None)
 def test_a_model_is_divided_as_devices_would_be(found: list[QueueSpec], data: st.DataObject) -> None:
     books, totals = Books(Tree(found)), {"A": data.draw(st.integers(0, 30_000)), "B": 7000}
     wanted = {

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
+from itertools import combinations
+from operator import itemgetter
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from queues.amounts import UNLIMITED, Amounts
-from queues.books import Books, Charge
+from queues.books import Books, Charge, Standing
 from queues.order import Turns, queue_key, rank
 from queues.spec import QueueSpec, Terms
-from queues.tree import Tree
+from queues.tree import Queue, Tree
+from tests.queues import naive
 
 TOTAL = Amounts(10_000, 10_000, 10_000)
 SMALL = st.integers(0, 4).map(lambda gpus: gpus * 1000)
@@ -67,7 +71,10 @@ def test_turns_are_those_of_a_plain_walk(tree: Tree, data: st.DataObject) -> Non
     books = Books(tree)
     for name in books:
         books[name].fair_share = Amounts(0, 0, data.draw(SMALL))
-    turns, heads, leaves = Turns(books, TOTAL), {}, [queue.name for queue in tree.leaves]
+    leaves = [queue.name for queue in tree.leaves]
+    heads = {leaf: data.draw(ASKS) for leaf in leaves if data.draw(st.booleans())}
+    turns = Turns(books, TOTAL, heads)
+    assert turns.next() == plain_next(books, heads)
     for _ in range(data.draw(st.integers(1, 12))):
         leaf = data.draw(st.sampled_from(leaves))
         match data.draw(st.sampled_from(["head", "none", "hold"])):
@@ -84,16 +91,60 @@ def test_turns_are_those_of_a_plain_walk(tree: Tree, data: st.DataObject) -> Non
         assert turns.next() == turns.next(), "asking changes nothing"
 
 
-@given(tree=trees(), data=st.data())
-@settings(max_examples=100, deadline=None)
-def test_the_order_of_siblings_is_total(tree: Tree, data: st.DataObject) -> None:
-    books = Books(tree)
-    for name in books:
-        books[name].allocated = data.draw(ASKS)
-        books[name].fair_share = data.draw(ASKS)
-    keys = [queue_key(queue, books[name], data.draw(ASKS), TOTAL) for name, queue in tree.queues.items()]
-    assert len(set(keys)) == len(keys), "no two are equal"
-    assert sorted(keys) == sorted(reversed(keys))
+MANY = st.builds(Amounts, st.integers(0, 6), st.sampled_from([0, 1, 10**6, 10**15, 10**15 + 1]), st.integers(0, 4))
+BOUNDS = st.one_of(st.just(UNLIMITED), st.integers(0, 4))
+
+
+@st.composite
+def sides(draw: st.DrawFn) -> tuple[Queue, Standing, Amounts]:
+    """A queue among siblings, with little between one and the other."""
+    name = f"q{draw(st.integers(0, 10**6))}"
+    cpu, memory, gpu = (Terms(draw(BOUNDS), draw(BOUNDS)) for _ in range(3))
+    spec = QueueSpec(
+        name,
+        created_ms=draw(st.integers(0, 1)),
+        priority=draw(st.integers(99, 100)),
+        cpu=cpu,
+        memory=replace(memory, quota=draw(MANY).memory_bytes),
+        gpu=gpu,
+    )
+    return Queue(spec, (name,), ()), Standing(draw(MANY), fair_share=draw(MANY)), draw(MANY)
+
+
+@given(st.lists(sides(), min_size=2, max_size=6, unique_by=lambda side: side[0].name))
+@settings(deadline=None)
+def test_keys_say_what_the_rules_say_and_their_order_is_total(found: list[tuple[Queue, Standing, Amounts]]) -> None:
+    total = Amounts(7, 10**15 + 1, 5)
+    keyed = [(queue_key(queue, standing, ask, total), (queue, standing, ask)) for queue, standing, ask in found]
+    assert len({key for key, _ in keyed}) == len(keyed), "no two are equal"
+    for (left, ours), (right, theirs) in combinations(keyed, 2):
+        expected = naive.goes_first(ours, theirs, total)
+        assert expected is None or (left < right) == expected
+    assert sorted(keyed, key=itemgetter(0)) == sorted(reversed(keyed), key=itemgetter(0))
+
+
+def test_shares_that_differ_by_less_than_any_float_can_tell_are_told_apart() -> None:
+    """And equal fractions are equal however they are written."""
+
+    def key(held: int, quota: int) -> tuple[object, ...]:
+        spec = QueueSpec("q", memory=Terms(quota))
+        standing = Standing(Amounts(memory_bytes=held), fair_share=Amounts(memory_bytes=quota))
+        return queue_key(Queue(spec, ("q",), ()), standing, None, Amounts())[:6]
+
+    petabytes = 10**16
+    assert key(petabytes - 1, petabytes) < key(petabytes, petabytes + 1)
+    assert key(petabytes // 3 * 1, petabytes // 3 * 7) == key(1, 7)
+
+
+def test_what_a_queue_has_no_claim_on_counts_by_the_unit() -> None:
+    """A device weighs as a thousand full shares do, and so does a megabyte."""
+    none = {"cpu": Terms(), "memory": Terms(), "gpu": Terms()}
+    left, right = QueueSpec("left", **none), QueueSpec("right", **none)
+    keys = [
+        queue_key(Queue(spec, (spec.name,), ()), Standing(held), None, Amounts())
+        for spec, held in ((left, Amounts(gpu_milli=2000)), (right, Amounts(memory_bytes=1_999_999)))
+    ]
+    assert keys[0].share > keys[1].share > 0
 
 
 def test_the_rules_in_their_order() -> None:
