@@ -17,7 +17,7 @@ from extender_api.actuator import Actuator, BindOutcome, BindResult
 from extender_api.role import Role
 from queues.spec import QueueSpec
 from scheduler.engine import Engine
-from scheduler.instruction import BindOrder, BindRefusal, Instruction, Nominate, Release, Tell
+from scheduler.instruction import BindOrder, BindRefusal, Expose, Instruction, Nominate, Release, Tell
 from scheduler.pod import PodFacts
 from scheduler.verdict import FilterVerdict
 from topology.node import NodeFacts
@@ -190,6 +190,12 @@ class Service:
             metrics.count_decision("planned")
             log.info(
                 "planned %s/%s on %s", instruction.namespace, instruction.name, instruction.node,
+                extra={"uid": instruction.uid},
+            )  # fmt: skip
+        elif isinstance(instruction, Expose):
+            metrics.count_decision("exposed")
+            log.info(
+                "released %s/%s without a place: autoscalers shall see it", instruction.namespace, instruction.name,
                 extra={"uid": instruction.uid},
             )  # fmt: skip
         elif isinstance(instruction, Tell):

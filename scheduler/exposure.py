@@ -47,6 +47,8 @@ class Exposure:
         for leaf, groups in self._roster.line.queues.items():
             if not tree.queues[leaf].spec.autoscaling_visible:
                 continue
+            for group in groups.values():
+                self._count_the_released(group)
             for group in sorted(groups.values(), key=lambda group: group.pods[0].rank):
                 if not self._lacks_room(group):
                     continue
@@ -55,6 +57,17 @@ class Exposure:
                 else:
                     self._expose(group)
         self.hidden = frozenset(hidden)
+
+    def _count_the_released(self, group: Alike) -> None:
+        """Pods without a gate, as after a restart, are seen by autoscalers whoever took it off."""
+        for record in group.pods:
+            if record.uid not in self._exposed and not record.facts.gates:
+                self._hold(record)
+
+    def _hold(self, record: PodRecord) -> None:
+        charge = Charge(record.wants, record.preemptible)
+        self._books.hold(record.queue, charge)
+        self._exposed[record.uid] = (record.queue, charge)
 
     def forget(self, uid: str) -> None:
         """The pod is not exposed (any more)."""
@@ -77,11 +90,9 @@ class Exposure:
                 return
             if record.uid in self._exposed or not record.facts.gated_by_us:
                 continue
-            charge = Charge(record.wants, record.preemptible)
-            if not self._admits(record.queue, charge):
+            if not self._admits(record.queue, Charge(record.wants, record.preemptible)):
                 return
-            self._books.hold(record.queue, charge)
-            self._exposed[record.uid] = (record.queue, charge)
+            self._hold(record)
             facts = record.facts
             self._roster.outbox.append(Expose(facts.uid, facts.namespace, facts.name, facts.gates))
 

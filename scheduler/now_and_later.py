@@ -56,12 +56,31 @@ class NowAndLater:
             self.now.adopt(pod, request, _written(pod, warnings))
             if self.now.node(pod.node_name or "") is None:
                 warnings.append(f"pod {pod.key} is on node {pod.node_name}, which is not among the objects")
+        self._empty, self._staying = empty, staying
         if len(staying) < len(placed):
-            self.later = empty()
-            for pod in staying:
-                # with the devices that were guessed for it above: it does not move when others go
-                entry = self.now.ledger.entries[pod.uid]
-                self.later.adopt(pod, entry.request, Allocation(entry.node, entry.devices))
+            self._part()
+
+    def _part(self) -> None:
+        """From here on the two are different clusters."""
+        self.later = self._empty()
+        for pod in self._staying:
+            # with the devices that were guessed for it: it does not move when others go
+            entry = self.now.ledger.entries[pod.uid]
+            self.later.adopt(pod, entry.request, Allocation(entry.node, entry.devices))
+
+    def promise(self, record: PodRecord) -> bool:
+        """Keeps for a pod the node that is nominated for it, if it can have it. Nothing may be placed before."""
+        assert record.request is not None
+        nominated = record.facts.nominated_node
+        if nominated is None:
+            return False
+        allocation = self.later.place(record.facts, record.request, record.constraints, [nominated])
+        if allocation is None:
+            return False
+        if self.later is self.now:
+            self._part()
+        self.later.book(record.facts, record.request, allocation, None)
+        return True
 
     def place(self, record: PodRecord, left: NDArray[np.bool_] | None) -> Place | None:
         """The best place, booked. `left` is bool[slots], the nodes that no claim keeps from the pod; None: all."""

@@ -73,6 +73,7 @@ def parse_request(pod: PodFacts, device_resources: Sequence[str]) -> Request:
             f"the pod asks for {' and '.join(whole)}: no node gives both to one pod, keep one of them",
             resources=", ".join(whole),
         )
+    _check_annotations(pod, total)
     words = words_of(pod)
     if words.wants_share:
         _check_beside_share(pod, words, whole, total)
@@ -175,6 +176,17 @@ def _check_totals(total: Mapping[str, int]) -> None:
                 resource=name,
                 amount=amount,
             )
+
+
+def _check_annotations(pod: PodFacts, total: Mapping[str, int]) -> None:
+    """An old way to ask for MIG instances, by annotation: no device plugin would hand any out."""
+    key = next((key for key in sorted(pod.annotations) if _is_mig(key) and not total.get(key)), None)
+    if key is not None:
+        raise RequestError(
+            Problem.MIG_ANNOTATION,
+            f"annotation {key} gives no MIG instance: ask for it as {key} under resources.limits",
+            annotation=key,
+        )
 
 
 def _check_beside_share(pod: PodFacts, words: ShareWords, whole: Sequence[str], total: Mapping[str, int]) -> None:

@@ -101,7 +101,9 @@ def plan(given: PlanInput) -> PlanAnswer:
         answer.warnings,
     )
     round_ = _Round(views, given)
-    for record in _waiting(given, pods, answer):
+    # a node that is nominated for a pod is promised to it: it is on its way there, and stays so without being mentioned
+    waiting = [record for record in list(_waiting(given, pods, answer)) if not views.promise(record)]
+    for record in waiting:
         choice = views.later.accounts.choice(record.facts)
         if choice.queue is None:
             assert choice.refusal is not None

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
-from extender_api.cli import connection, output
+from extender_api.cli import connection, output, queue_lines
 from extender_api.errors import TangramError
 
 POLICIES: Final = ("binpack", "spread")
@@ -105,7 +105,13 @@ def lines(answer: dict[str, Any]) -> list[str]:
     out = [_placed(item) for item in answer["placements"]]
     out += [f"{item['namespace']}/{item['workload']} waits: {item['reason']['message']}" for item in answer["pending"]]
     out = out or ["nothing to plan"]
+    out += [_queue(item) for item in answer["queues"]]
     return out + [f"! {warning}" for warning in answer["warnings"]]
+
+
+def _queue(item: dict[str, Any]) -> str:
+    held, share, wanted = (queue_lines.milli(item[key]["gpuMilli"]) for key in ("allocated", "fairShare", "requested"))
+    return f"queue {item['name']}: {held} GPUs held, of {wanted} asked for; fair share {share}"
 
 
 def _placed(item: dict[str, Any]) -> str:

@@ -42,7 +42,7 @@ from topology.selector import Requirement
 
 DEVICES_PATH: Final = f"metadata.annotations['{vocabulary.GPU_UUIDS}']"
 """How an environment entry names the annotation that the Binding writes."""
-_KEPT_PREFIXES = ("tangram.scheduler/", "kai.scheduler/", "gpu-")
+_KEPT_PREFIXES = ("tangram.scheduler/", "kai.scheduler/", "gpu-", vocabulary.MIG_RESOURCE_PREFIX)
 _KEPT_KEYS = frozenset(
     spelling for word in vars(vocabulary).values() if isinstance(word, vocabulary.Word) for spelling in word.spellings
 )

@@ -52,7 +52,8 @@ def check(facts: Facts, settings: Settings, mounted: Mapping[str, str] | None) -
         content, troubles = _file(settings.queues.file, mounted)
         yield from troubles
     tree = Tree((*facts.queues, *content.queues))
-    findings = [*_tree(tree), *_capacity(tree, facts), *_models(tree, facts), *_defaults(tree, facts, settings)]
+    findings = [*_tree(tree), *_capacity(tree, facts), *_uneven(tree)]
+    findings += [*_models(tree, facts), *_defaults(tree, facts, settings)]
     yield from findings
     if tree.implicit:
         yield ok(TITLE, "none are defined: there is one queue, unlimited in everything")
@@ -113,6 +114,21 @@ def _capacity(tree: Tree, facts: Facts) -> Iterator[Finding]:
                 f"those of the top queues come to {queue_text.amount(resource, promised)}; the nodes that are ready "
                 f"have {queue_text.amount(resource, total[index])}",
                 "lower them, or add nodes: not all of them can be honoured at once",
+            )
+
+
+def _uneven(tree: Tree) -> Iterator[Finding]:
+    """Quotas of devices that non-preemptible work cannot use, since it needs CPU and memory as well."""
+    for queue in tree.queues.values():
+        lacking = [
+            queue_text.RESOURCES[name] for name, held in zip(RESOURCES, queue.spec.quota, strict=True) if not held
+        ]
+        if lacking and queue.spec.gpu.quota:
+            yield warn(
+                f"queue {queue.name}",
+                f"it has a quota of GPUs and none of {' and '.join(lacking)}: non-preemptible work, which stays within "
+                "all quotas, cannot start",
+                f"set a quota of {' and '.join(lacking)}, too; -1 for no bound",
             )
 
 

@@ -123,6 +123,12 @@ CASES: list[tuple[Callable[[], PaperCluster], Level, str, str]] = [
         "those of the top queues come to 40.5 GPUs; the nodes that are ready have 40 GPUs",
     ),
     (
+        lambda: cluster_with(queue("a", resources={"gpu": {"quota": 2}, "memory": {"limit": "2Ti"}})),
+        Level.WARN,
+        "queue a",
+        "it has a quota of GPUs and none of memory: non-preemptible work, which stays within all quotas, cannot start",
+    ),
+    (
         lambda: cluster_with(queue("a", resources={"gpuModels": {"L4": {}, "H100": {"limit": 2}}})),
         Level.WARN,
         "GPU model H100",

@@ -55,6 +55,7 @@ CONTRADICTIONS: Final[dict[Problem, tuple[dict[str, str], dict[str, Any], str]]]
     Problem.NUM_DEVICES_WITHOUT_SHARE: ({"gpu-fraction-num-devices": "2"}, {}, "stands without a share"),
     Problem.CONTAINER_WITHOUT_SHARE: ({"gpu-fraction-container-name": "main"}, {}, "stands without a share"),
     Problem.TWO_DEVICE_RESOURCES: ({}, {"limits": {GPU: "1", "amd.com/gpu": "1"}}, "keep one of them"),
+    Problem.MIG_ANNOTATION: ({MIG: "1"}, {}, f"ask for it as {MIG} under resources.limits"),
     Problem.AMOUNT_TOO_LARGE: ({"gpu-memory": "8589934592000"}, {}, "the number is MiB, not bytes"),
 }
 """What is wrong → annotations, resources, and words of the text that say what to change."""

@@ -211,9 +211,7 @@ def test_turns_in_two_levels(world: QueuedWorld) -> None:
 def test_priority_of_queues_splits_what_quotas_leave(world: QueuedWorld) -> None:
     """Example 2 of the reference: 16 devices, quota 2 each; X 6 (its limit), Y 3 (its wish), Z 7."""
     world.add_nodes(node("n1", gpus=16))
-    world.set_queues(
-        queue("x", quota=2, limit=6, priority=200), queue("y", quota=2, weight=3), queue("z", quota=2)
-    )
+    world.set_queues(queue("x", quota=2, limit=6, priority=200), queue("y", quota=2, weight=3), queue("z", quota=2))
     for name, count in {"x": 12, "y": 3, "z": 20}.items():
         wants(world, name, count)
     world.schedule_all()

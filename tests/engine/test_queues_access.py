@@ -219,9 +219,7 @@ def test_a_default_that_comes_later_and_changes(world: QueuedWorld) -> None:
 
 
 @pytest.mark.parametrize("known_first", [True, False])
-def test_running_work_counts_in_the_default_queue_whenever_that_is_known(
-    world: QueuedWorld, known_first: bool
-) -> None:
+def test_running_work_counts_in_the_default_queue_whenever_that_is_known(world: QueuedWorld, known_first: bool) -> None:
     """The order in which news come at a start makes no difference for what a queue is said to hold."""
     world.set_queues(queue("a", limit=1))
     if known_first:

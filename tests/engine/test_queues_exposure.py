@@ -11,11 +11,12 @@ import pytest
 
 from queues.amounts import UNLIMITED
 from queues.spec import QueueSpec, Terms
-from scheduler.pod import PodFacts, Toleration
+from scheduler.pod import PodAffinityTerm, Toleration
 from scheduler.reason import Code
 from tests.engine.world import GPU, node, pod, share
 from tests.replay.queued import QueuedWorld, devices, engine, exposed, in_queue, queue, released
 from topology.node import Taint
+from topology.selector import Requirement
 
 H100 = {"nvidia.com/gpu.product": "NVIDIA-H100-80GB-HBM3", "nvidia.com/gpu.memory": "81559"}
 
@@ -32,21 +33,6 @@ def visible(name: str, parent: str | None = None, **other: object) -> QueueSpec:
 def many(world: QueuedWorld, label: str, count: int, *, whole: int = 1, fixed: bool = False, start: int = 0) -> None:
     for at in range(start, start + count):
         world.create(in_queue(label, pod(f"{label}{at:02}", whole=whole, created_ms=at), fixed=fixed))
-
-
-def fits_in_tree(world: QueuedWorld, facts: PodFacts) -> list[str]:
-    """The nodes that kube-scheduler's resource filter leaves to the pod, from the API's truth alone."""
-    found = []
-    for name, at in world.nodes.items():
-        used: dict[str, int] = {"pods": 1}
-        for other in [facts, *(p for p in world.pods.values() if p.node_name == name)]:
-            for container in other.containers:
-                for resource, amount in container.requests.items():
-                    used[resource] = used.get(resource, 0) + amount
-            used["pods"] += other is not facts
-        if all(at.allocatable.get(resource, 0) >= amount for resource, amount in used.items() if amount):
-            found.append(name)
-    return found
 
 
 def test_nothing_is_shown_of_a_queue_that_does_not_ask_for_it(world: QueuedWorld) -> None:
@@ -68,7 +54,7 @@ def test_what_lacks_room_is_shown_up_to_the_limit(world: QueuedWorld) -> None:
     for name in ("a02", "a03", "a04"):
         verdict = world.engine.filter(world.pods[f"uid-{name}"], ["n1"], world.now_ms)
         assert set(verdict.refused.values()) == {Code.INSUFFICIENT_WHOLE_GPUS}
-        assert fits_in_tree(world, world.pods[f"uid-{name}"]) == []
+        assert world.fits_in_tree(world.pods[f"uid-{name}"]) == []
     world.engine.validate()
 
 
@@ -148,7 +134,7 @@ def test_whole_devices_are_not_shown_where_shares_hide_the_shortage(world: Queue
     world.schedule_all()
     many(world, "a", 2)
     assert world.schedule_all() == {}
-    assert fits_in_tree(world, world.pods["uid-a00"]) == ["n1"], "by its counters the node is empty"
+    assert world.fits_in_tree(world.pods["uid-a00"]) == ["n1"], "by its counters the node is empty"
     assert exposed(world.said) == []
     assert world.engine.exposure.hidden == {"a"}
     world.create(pod("stranger", whole=2, scheduler="other", node_name="n1"))
@@ -249,7 +235,7 @@ def test_shown_work_is_not_more_than_a_model_s_limit(world: QueuedWorld) -> None
 def test_a_strict_queue_shows_its_first_only_as_far_as_it_would_start(world: QueuedWorld) -> None:
     """Those behind wait for the first, not for room."""
     world.add_nodes(node("n1", gpus=4))
-    world.set_queues(visible("a", strict_fifo=True, gpu=devices(0, 8)), queue("b"))
+    world.set_queues(visible("a", strict_fifo=True), queue("b"))
     many(world, "b", 2)
     world.schedule_all()
     world.create(
@@ -259,7 +245,7 @@ def test_a_strict_queue_shows_its_first_only_as_far_as_it_would_start(world: Que
     assert world.schedule_all() == {}
     world.plan()
     assert exposed(world.said) == ["big"]
-    assert fits_in_tree(world, world.pods["uid-small"]) == ["n1"]
+    assert world.fits_in_tree(world.pods["uid-small"]) == ["n1"]
 
 
 def test_cpu_that_is_missing_is_shown_too(world: QueuedWorld) -> None:
@@ -272,17 +258,31 @@ def test_cpu_that_is_missing_is_shown_too(world: QueuedWorld) -> None:
     assert exposed(world.said) == ["c2", "c3"]
 
 
-def test_no_node_takes_what_is_shown_while_plans_are_on_their_way(world: QueuedWorld) -> None:
-    """Booked and not bound yet: the node's counters do not show it, and an autoscaler would find room there."""
-    world.add_nodes(node("n1", gpus=2))
-    world.set_queues(visible("a"))
-    many(world, "a", 4)
-    said = world.plan()
-    for name in exposed(said):
-        assert fits_in_tree(world, world.pods[f"uid-{name}"]) == []
+def test_once_plans_have_landed_no_node_takes_what_is_shown(world: QueuedWorld) -> None:
+    world.add_nodes(node("n1", gpus=2), node("n2", gpus=1), node("cpu", gpus=0))
+    world.set_queues(visible("a"), queue("b"))
+    many(world, "b", 1)
+    many(world, "a", 6)
     world.schedule_all()
     world.plan()
-    assert exposed(world.said) == ["a02", "a03"]
+    shown = exposed(world.said)
+    assert shown == ["a02", "a03", "a04", "a05"]
+    for name in shown:
+        assert world.fits_in_tree(world.pods[f"uid-{name}"]) == []
+
+
+def test_a_pod_that_is_like_no_other_is_shown_too(world: QueuedWorld) -> None:
+    """Replicas of a service that keep apart: what autoscalers are for."""
+    apart = PodAffinityTerm("kubernetes.io/hostname", (Requirement("app", "In", ("web",)),), ("default",))
+    world.add_nodes(node("n1", gpus=1))
+    world.set_queues(visible("a", limit=2))
+    for at in range(3):
+        facts = pod(f"w{at}", whole=1, created_ms=at, labels={"app": "web"}, pod_anti_affinity=(apart,))
+        world.create(in_queue("a", facts))
+    assert list(world.schedule_all()) == ["w0"]
+    world.now_ms += 5000
+    world.plan()
+    assert exposed(world.said) == ["w1"]
 
 
 def test_an_unhealthy_device_is_no_room(world: QueuedWorld) -> None:

@@ -23,7 +23,7 @@ def test_the_example_is_read() -> None:
     (queue,) = content.queues
     assert (queue.name, queue.parent, queue.access.namespaces) == ("vision", "research", frozenset({"vision"}))
     assert queue.gpu == Terms(6000, 8000, 2000)
-    assert queue.memory == Terms(0, 2 << 40)
+    assert queue.memory == Terms(1 << 40, 2 << 40)
     assert queue.models == {"H100": Terms(UNLIMITED, 2000)}
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -39,9 +39,9 @@ def queue(
     models: Mapping[str, Terms] | None = None,
     **other: Any,
 ) -> QueueSpec:
-    """A queue that only says something about devices: of CPU and memory it may have everything."""
-    said = {"cpu": ENDLESS, "memory": ENDLESS, **other}
-    return QueueSpec(name, parent, gpu=devices(quota, limit, weight), models=dict(models or {}), **said)
+    """A queue that speaks of devices; of CPU and memory it has a quota without end unless `other` says otherwise."""
+    said = {"cpu": ENDLESS, "memory": ENDLESS, "gpu": devices(quota, limit, weight), **other}
+    return QueueSpec(name, parent, models=dict(models or {}), **said)
 
 
 def in_queue(name: str, facts: PodFacts, *, namespace: str | None = None, fixed: bool = False) -> PodFacts:
@@ -59,7 +59,7 @@ def engine(rules: ClaimRules | None = None, **settings: Any) -> Engine:
 
 
 class QueuedWorld(World):
-    """The truth in the API; exposed pods are released like planned ones."""
+    """The truth in the API; exposed pods are released like planned ones, and kube-scheduler filters by resources."""
 
     def set_queues(self, *specs: QueueSpec) -> None:
         """All queues there are."""
@@ -72,6 +72,27 @@ class QueuedWorld(World):
                 self.release(instruction.uid)
                 self.show(instruction.uid)
         return done
+
+    def fits_in_tree(self, facts: PodFacts) -> list[str]:
+        """The nodes that kube-scheduler's own resource filter leaves to the pod, by what pods on nodes request."""
+        found = []
+        for name, at in sorted(self.nodes.items()):
+            if at.unschedulable or not at.ready:
+                continue
+            used = {"pods": 0}
+            for one in (facts, *(other for other in self.pods.values() if other.node_name == name)):
+                used["pods"] += 1
+                for container in one.containers:
+                    for resource, amount in container.requests.items():
+                        used[resource] = used.get(resource, 0) + amount
+            if all(at.allocatable.get(resource, 0) >= amount for resource, amount in used.items() if amount):
+                found.append(name)
+        return found
+
+    def schedule(self, uid: str, offered: Iterable[str] | None = None) -> str | None:
+        """As in `World`, but kube-scheduler asks no extender about a pod that its own filters leave no node."""
+        names = self.fits_in_tree(self.pods[uid]) if offered is None else list(offered)
+        return super().schedule(uid, names) if names else None
 
     def end(self, *names: str) -> None:
         """The pods have done their work."""

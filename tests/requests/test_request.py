@@ -227,6 +227,7 @@ CONTRADICTIONS: list[tuple[Problem, PodFacts, str]] = [
         "add gpu-fraction or gpu-memory",
     ),
     (Problem.TWO_DEVICE_RESOURCES, pod(with_limits({GPU: 1, "amd.com/gpu": 1})), "nvidia.com/gpu and amd.com/gpu"),
+    (Problem.MIG_ANNOTATION, pod(annotations={"nvidia.com/mig-1g.5gb": "1"}), "under resources.limits"),
     (
         Problem.TWO_DEVICE_RESOURCES,
         pod(with_limits({GPU: 1}), init_containers=(with_limits({"gpu.intel.com/xe": 1}, "i"),)),

@@ -1,0 +1,397 @@
+"""Invariants of queues over any order of events, counted anew from the pods by arithmetic of this file alone.
+
+Two engines see the same and must say the same. What an engine remembers of earlier rounds must not matter: once nothing
+more happens, a third one that has just started finds nothing to do either.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+
+from queues.amounts import UNLIMITED
+from queues.spec import Access, QueueSpec, Terms
+from scheduler.pod import PodFacts
+from tests.engine.world import GPU, node, pod
+from tests.replay.queued import QueuedWorld, engine, exposed, released
+from topology import vocabulary
+from topology.node import NodeFacts
+
+MIB = {"t1": 40_000, "t2": 20_000, "h1": 80_000, "h2": 80_000}
+H100 = {"nvidia.com/gpu.product": "NVIDIA-H100-80GB-HBM3"}
+NODES: dict[str, NodeFacts] = {
+    "t1": node("t1", gpus=2, mib=MIB["t1"], cpu_milli=6000),
+    "t2": node("t2", gpus=1, mib=MIB["t2"], cpu_milli=3000),
+    "h1": node("h1", gpus=2, mib=MIB["h1"], labels=H100),
+    "h2": node("h2", gpus=1, mib=MIB["h2"], labels=H100),
+}
+QUEUES = tuple(f"q{at}" for at in range(6))
+NAMESPACES = ("default", "blue")
+NEVER_MS = 1 << 40
+
+PODS = st.one_of(
+    st.builds(lambda n: {"whole": n}, st.integers(1, 2)),
+    st.builds(lambda f: {"annotations": {"gpu-fraction": f"0.{f}"}}, st.integers(2, 9)),
+    st.builds(lambda m: {"annotations": {"gpu-memory": str(m * 5000)}}, st.integers(1, 8)),
+    st.just({"annotations": {"gpu-fraction": "0.5", "gpu-fraction-num-devices": "2"}}),
+    st.builds(lambda c: {"cpu_milli": c * 500}, st.integers(1, 6)),
+)
+LIMITS = st.sampled_from([UNLIMITED, UNLIMITED, 0, 500, 1000, 2000, 3000])
+DEVICE_TERMS = st.builds(
+    Terms, st.sampled_from([UNLIMITED, 0, 1000, 2000]), LIMITS, st.sampled_from([0, 1000, 1000, 3000])
+)
+CPU_TERMS = st.builds(Terms, st.just(UNLIMITED), st.sampled_from([UNLIMITED, UNLIMITED, 3000]))
+
+
+@st.composite
+def trees(draw: st.DrawFn) -> tuple[QueueSpec, ...]:
+    """Some of the queues in any hierarchy; now and then one whose parent is missing."""
+    found = []
+    for at, name in enumerate(QUEUES[: draw(st.integers(0, len(QUEUES)))]):
+        parent = draw(st.sampled_from([None, None, *QUEUES[:at]] if at else [None, None, None, "gone"]))
+        behind = draw(st.sampled_from(["", "", "", "strict", "visible", "cordoned"]))
+        found.append(
+            QueueSpec(
+                name,
+                parent,
+                priority=draw(st.sampled_from([100, 100, 200])),
+                cpu=draw(CPU_TERMS),
+                memory=Terms(UNLIMITED),
+                gpu=draw(DEVICE_TERMS),
+                models=draw(st.sampled_from([{}, {}, {"H100": Terms(UNLIMITED, 1000)}, {"H100": Terms(1000, 2000)}])),
+                access=draw(st.sampled_from([Access(), Access(), Access(frozenset({"blue"}))])),
+                cordoned=behind == "cordoned",
+                strict_fifo=behind == "strict",
+                autoscaling_visible=behind == "visible",
+            )
+        )
+    return tuple(found)
+
+
+# -- the count ---------------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class Count:
+    """What one queue and those below it hold: CPU and devices in thousandths, and what of them cannot give way."""
+
+    held: dict[str, int] = field(default_factory=dict)
+    fixed: dict[str, int] = field(default_factory=dict)
+
+    def add(self, amounts: dict[str, int], fixed: bool) -> None:
+        for sums in (self.held, self.fixed) if fixed else (self.held,):
+            for resource, amount in amounts.items():
+                sums[resource] = sums.get(resource, 0) + amount
+
+
+class Rules:
+    """The queues as they are now, and what follows from them, in the plainest words."""
+
+    def __init__(self, specs: tuple[QueueSpec, ...], defaults: dict[str, str | None]) -> None:
+        self.specs = {spec.name: spec for spec in specs}
+        self.defaults = defaults
+
+    def path(self, name: str | None) -> list[QueueSpec]:
+        """The queue and those above it; empty where there is no way up."""
+        found: list[QueueSpec] = []
+        while name is not None:
+            spec = self.specs.get(name)
+            if spec is None:
+                return []
+            found.append(spec)
+            name = spec.parent
+        return found
+
+    def queue_of(self, facts: PodFacts) -> list[QueueSpec]:
+        """The path of the pod's queue."""
+        return self.path(facts.labels.get(vocabulary.QUEUE.key) or self.defaults.get(facts.namespace))
+
+    def may_start(self, facts: PodFacts) -> bool:
+        """Whether the pod's queue is one that takes work of its namespace."""
+        path = self.queue_of(facts)
+        if not path or any(spec.parent == path[0].name for spec in self.specs.values()):
+            return False
+        said = next((spec.access for spec in path if spec.access.namespaces), None)
+        allowed = said is None or facts.namespace in said.namespaces
+        return allowed and not any(spec.cordoned for spec in path)
+
+    def count(self, holders: Iterator[tuple[PodFacts, str]]) -> dict[str, Count]:
+        """By name of the queue."""
+        counts = {name: Count() for name in self.specs}
+        for facts, where in holders:
+            fixed = facts.labels.get(vocabulary.PREEMPTIBILITY.key) == vocabulary.NON_PREEMPTIBLE
+            for spec in self.queue_of(facts):
+                counts[spec.name].add(amounts_of(facts, where), fixed)
+        return counts
+
+    def bound(self, name: str, resource: str, *, fixed: bool) -> int:
+        """The limit, or the quota for what cannot give way."""
+        spec = self.specs[name]
+        terms = {"cpu": spec.cpu, "gpu": spec.gpu}.get(resource) or spec.models.get(resource)
+        if terms is None:
+            return UNLIMITED
+        return terms.quota if fixed else terms.limit
+
+
+def amounts_of(facts: PodFacts, where: str) -> dict[str, int]:
+    """What a pod counts for on that node: CPU, devices, and devices of its model."""
+    (main,) = facts.containers
+    count = int(facts.annotations.get("gpu-fraction-num-devices", "1"))
+    milli = main.requests.get(GPU, 0) * 1000
+    if "gpu-fraction" in facts.annotations:
+        milli += count * round(float(facts.annotations["gpu-fraction"]) * 1000)
+    if "gpu-memory" in facts.annotations:
+        milli += count * -(-int(facts.annotations["gpu-memory"]) * 1000 // MIB[where])
+    found = {"cpu": main.requests["cpu"], "gpu": milli}
+    if where.startswith("h"):
+        found["H100"] = milli
+    return {resource: amount for resource, amount in found.items() if amount}
+
+
+# -- the machine -------------------------------------------------------------------------------------------------------
+
+
+def fresh(cls: type[QueuedWorld] = QueuedWorld) -> QueuedWorld:
+    return cls(engine(max_in_flight=6, round_limit=4, booking_deadline_ms=NEVER_MS, starving_after_ms=0))
+
+
+class QueuesMachine(RuleBasedStateMachine):
+    """Two worlds get the same news; `rules` and the count know only what is in the API."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.worlds = (fresh(), fresh())
+        self.rules = Rules((), {})
+        self.labels: dict[str, dict[str, str]] = {}
+        self.serial = 0
+        self.born_gated: set[str] = set()
+
+    @property
+    def world(self) -> QueuedWorld:
+        return self.worlds[0]
+
+    def _both(self, call: Callable[[QueuedWorld], Any]) -> Any:
+        first, second = (call(world) for world in self.worlds)
+        assert first == second, "the same news and two answers"
+        return first
+
+    @initialize(specs=trees())
+    def begin(self, specs: tuple[QueueSpec, ...]) -> None:
+        for facts in NODES.values():
+            self._both(lambda world, facts=facts: world.add_nodes(facts))  # type: ignore[misc]
+        self.queues(specs)
+
+    # -- news ------------------------------------------------------------------------------------------------------
+
+    @rule(
+        kind=PODS,
+        label=st.sampled_from([*QUEUES, *QUEUES, "gone", None]),
+        fixed=st.booleans(),
+        space=st.sampled_from(NAMESPACES),
+        gated=st.sampled_from([True, True, True, False]),
+        priority=st.integers(0, 1),
+        copies=st.integers(1, 3),
+    )
+    def create(
+        self, kind: dict[str, Any], label: str | None, fixed: bool, space: str, gated: bool, priority: int, copies: int
+    ) -> None:
+        labels = {} if label is None else {vocabulary.QUEUE.key: label}
+        if fixed:
+            labels[vocabulary.PREEMPTIBILITY.key] = vocabulary.NON_PREEMPTIBLE
+        for _ in range(copies):
+            self.serial += 1
+            facts = pod(
+                f"p{self.serial:03}", labels=labels, gated=gated, priority=priority, created_ms=self.serial, **kind
+            )
+            facts = replace(facts, namespace=space)
+            if gated:
+                self.born_gated.add(facts.uid)
+            self._both(lambda world, facts=facts: world.create(facts))  # type: ignore[misc]
+
+    def _pick(self, data: st.DataObject, wanted: Callable[[PodFacts], bool] = lambda _: True) -> PodFacts | None:
+        found = sorted(uid for uid, facts in self.world.pods.items() if wanted(facts))
+        return self.world.pods[data.draw(st.sampled_from(found))] if found else None
+
+    @rule(data=st.data(), many=st.booleans())
+    def end(self, data: st.DataObject, many: bool) -> None:
+        for _ in range(3 if many else 1):
+            facts = self._pick(data, lambda facts: facts.node_name is not None)
+            if facts is not None:
+                self._both(lambda world, name=facts.name: world.end(name))  # type: ignore[misc]
+
+    @rule(data=st.data())
+    def delete(self, data: st.DataObject) -> None:
+        facts = self._pick(data)
+        if facts is not None:
+            self._both(lambda world: world.delete(facts.uid))
+
+    @rule(data=st.data(), label=st.sampled_from([*QUEUES, "gone", None]))
+    def relabel(self, data: st.DataObject, label: str | None) -> None:
+        facts = self._pick(data)
+        if facts is not None:
+            self._both(lambda world: world.relabel(facts.name, queue=label))
+
+    @rule(data=st.data(), value=st.sampled_from(["preemptible", "non-preemptible"]))
+    def give_way_or_not(self, data: st.DataObject, value: str) -> None:
+        facts = self._pick(data)
+        if facts is not None:
+            self._both(lambda world: world.relabel(facts.name, preemptibility=value))
+
+    @rule(specs=trees())
+    def queues(self, specs: tuple[QueueSpec, ...]) -> None:
+        self.rules = Rules(specs, self.rules.defaults)
+        self._both(lambda world: world.set_queues(*specs))
+
+    @rule(data=st.data())
+    def one_queue_changes(self, data: st.DataObject) -> None:
+        if not self.rules.specs:
+            return
+        name = data.draw(st.sampled_from(sorted(self.rules.specs)))
+        changed = replace(self.rules.specs[name], gpu=data.draw(DEVICE_TERMS))
+        self.queues(tuple({**self.rules.specs, name: changed}.values()))
+
+    @rule(space=st.sampled_from(NAMESPACES), default=st.sampled_from([None, *QUEUES]))
+    def namespace(self, space: str, default: str | None) -> None:
+        self.rules.defaults = {**self.rules.defaults, space: default}
+        self.labels[space] = {} if default is None else {vocabulary.DEFAULT_QUEUE.key: default}
+        self._both(lambda world: world.engine.set_namespace(space, self.labels[space], world.now_ms))
+
+    @rule(name=st.sampled_from(sorted(NODES)), how=st.sampled_from(["goes", "comes", "closes", "loses"]))
+    def a_node(self, name: str, how: str) -> None:
+        def happens(world: QueuedWorld) -> None:
+            facts = NODES[name]
+            if how == "goes":
+                world.nodes.pop(name, None)
+                world.engine.cluster.remove_node(name)
+            else:
+                left = facts.allocatable[GPU] - (how == "loses")
+                world.add_nodes(
+                    replace(facts, unschedulable=how == "closes", allocatable={**facts.allocatable, GPU: left})
+                )
+
+        self._both(happens)
+
+    # -- starts ----------------------------------------------------------------------------------------------------
+
+    def _holders(self) -> Iterator[tuple[PodFacts, str]]:
+        """Pods that hold something, and where: bound ones by the API, booked ones by the ledger."""
+        for uid, facts in self.world.pods.items():
+            if facts.node_name is not None:
+                yield facts, facts.node_name
+            elif uid in self.world.engine.cluster.ledger.bookings:
+                yield facts, self.world.engine.cluster.ledger.bookings[uid].node
+
+    def _starts(self, call: Callable[[QueuedWorld], Any]) -> Any:
+        """Something in which pods may start, and in which nothing may come to hold more than it may."""
+        before, who = self.rules.count(self._holders()), {facts.uid for facts, _ in self._holders()}
+        answer = self._both(call)
+        if not self.rules.specs:
+            return answer
+        after = self.rules.count(self._holders())
+        for name, count in after.items():
+            for fixed in (False, True):
+                sums, old = (count.fixed, before[name].fixed) if fixed else (count.held, before[name].held)
+                for resource, amount in sums.items():
+                    bound = self.rules.bound(name, resource, fixed=fixed)
+                    assert amount <= old.get(resource, 0) or bound == UNLIMITED or amount <= bound, (
+                        f"{name} holds {amount} of {bound} {resource}, fixed: {fixed}"
+                    )
+        for facts, _ in self._holders():
+            assert facts.uid in who or self.rules.may_start(facts), facts.name
+        return answer
+
+    @rule(ms=st.integers(0, 3000))
+    def plan(self, ms: int) -> None:
+        def happens(world: QueuedWorld) -> Any:
+            world.now_ms += ms
+            return world.plan()
+
+        self._starts(happens)
+
+    @rule(data=st.data())
+    def kube_scheduler_takes_one(self, data: st.DataObject) -> None:
+        facts = self._pick(data, lambda facts: facts.node_name is None and not facts.gates)
+        if facts is not None:
+            self._starts(lambda world: world.schedule(facts.uid))
+
+    @rule()
+    def kube_scheduler_takes_all(self) -> None:
+        self._starts(lambda world: world.schedule_all())
+
+    # -- what is always true -----------------------------------------------------------------------------------------
+
+    @invariant()
+    def parts_agree(self) -> None:
+        self.world.engine.validate()
+
+    @invariant()
+    def books_are_the_count(self) -> None:
+        if not self.rules.specs:
+            return
+        books = self.world.engine.cluster.accounts.books
+        for name, count in self.rules.count(self._holders()).items():
+            if name not in books.standings:
+                continue  # no way up
+            standing = books[name]
+            assert standing.allocated.gpu_milli == count.held.get("gpu", 0), name
+            assert standing.allocated.cpu_milli == count.held.get("cpu", 0), name
+            assert standing.allocated_non_preemptible.gpu_milli == count.fixed.get("gpu", 0), name
+
+    @rule()
+    def settle(self) -> None:
+        """Time passes and kube-scheduler works until nothing starts; one that starts anew finds nothing, too."""
+
+        def happens(world: QueuedWorld) -> list[Any]:
+            said = []
+            for _ in range(40):
+                world.now_ms += 60_000
+                placed = world.schedule_all()
+                said.append(placed)
+                if not placed and not world.engine.in_flight:
+                    break
+            return said
+
+        assert not self._starts(happens)[-1], "it comes to rest"
+        again = fresh()
+        again.now_ms = self.world.now_ms
+        again.add_nodes(*self.world.nodes.values())
+        again.set_queues(*self.rules.specs.values())
+        for space, labels in self.labels.items():
+            again.engine.set_namespace(space, labels, again.now_ms)
+        for uid, facts in self.world.pods.items():
+            if uid in self.born_gated and not facts.gates and facts.node_name is None:
+                again.create(replace(facts, gates=(vocabulary.GATE,)))
+            again.create(facts)
+        mine, anew = (_books(world) for world in (self.world, again))
+        assert mine == anew, "books from what was seen, and from what is there"
+        said = again.plan()
+        assert released(said) == [], "there was room, and the queue would have let it start"
+        assert not again.engine.in_flight
+        assert exposed(said) == [] or not self._all_shown(), "more is shown than before"
+
+    def _all_shown(self) -> bool:
+        """Whether nobody who could be shown is gated still; a restart forgets whom it has shown."""
+        return all(not facts.gates for facts in self.world.pods.values())
+
+
+def _books(world: QueuedWorld) -> dict[str, object]:
+    accounts = world.engine.cluster.accounts
+    shown = {
+        name: (standing.allocated, standing.allocated_non_preemptible, standing.pending, standing.model_gpu_milli)
+        for name, standing in accounts.books.standings.items()
+    }
+    return {**shown, "capacity": accounts.capacity}
+
+
+QueuesMachine.TestCase.settings = settings(
+    max_examples=100,
+    stateful_step_count=30,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much],
+)
+TestQueuesMachine = QueuesMachine.TestCase
