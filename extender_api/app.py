@@ -170,8 +170,10 @@ class App:
     def _unready(self) -> str | None:
         if not self._warm:
             return "kernels are being compiled"
-        if not self._sources.synced.is_set() or not self._queues.synced.is_set():
+        if not self._sources.synced.is_set():
             return "caches are not in sync yet"
+        if not self._queues.synced.is_set():
+            return "; ".join(["queues are not read yet", *self._queues.problems[:1]])
         stale = self._sources.stale(self._settings.cluster.stale_after_s)
         if stale is not None:
             return f"nothing was heard from the API server for too long: kind {stale}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from extender_api import queue_text, text
@@ -10,7 +10,7 @@ from extender_api.queue_objects import status
 from queues.amounts import Amounts
 from queues.books import Standing
 from queues.runtimes import Span
-from queues.tree import Queue
+from queues.tree import Finding, Queue
 from scheduler.engine import Engine
 from scheduler.explanation import Explanation, Level
 from scheduler.remedy import Remedy
@@ -22,11 +22,13 @@ def queues(engine: Engine) -> Json:
     """All queues, parents before children, with what there is to divide and what is wrong with the tree."""
     accounts = engine.cluster.accounts
     accounts.divide()
-    books = accounts.books
+    books, shares = accounts.books, accounts.model_shares()
     return {
         "capacity": amounts(accounts.capacity),
         "implicit": accounts.tree.implicit,
-        "queues": [_queue(engine, queue, books[name]) for name, queue in accounts.tree.queues.items()],
+        "queues": [
+            _queue(engine, queue, books[name], shares.get(name, {})) for name, queue in accounts.tree.queues.items()
+        ],
         "findings": [
             {"queue": found.queue, "defect": found.defect.value, "message": queue_text.finding(found)}
             for found in accounts.tree.findings
@@ -34,7 +36,7 @@ def queues(engine: Engine) -> Json:
     }
 
 
-def _queue(engine: Engine, queue: Queue, standing: Standing) -> Json:
+def _queue(engine: Engine, queue: Queue, standing: Standing, model_shares: Mapping[str, int]) -> Json:
     spec = queue.spec
     return {
         "name": queue.name,
@@ -57,6 +59,7 @@ def _queue(engine: Engine, queue: Queue, standing: Standing) -> Json:
                 "quotaMilli": terms.quota,
                 "limitMilli": terms.limit,
                 "allocatedMilli": standing.model_gpu_milli.get(key, 0),
+                "fairShareMilli": model_shares.get(key, 0),
             }
             for key, terms in spec.models.items()
         },
@@ -128,42 +131,45 @@ def statuses(engine: Engine) -> dict[str, Json]:
     """The status of every queue that some object says, by name."""
     accounts = engine.cluster.accounts
     accounts.divide()
-    found = (
-        {}
-        if accounts.tree.implicit
-        else {name: _status(engine, queue, accounts.books[name]) for name, queue in accounts.tree.queues.items()}
-    )
-    for name in accounts.tree.broken:
-        found[name] = {"conditions": list(_conditions(engine, name, None))}
+    findings: dict[str, list[Finding]] = {}
+    for finding in accounts.tree.findings:
+        findings.setdefault(finding.queue, []).append(finding)
+    found = {name: {"conditions": [_broken(findings[name])]} for name in accounts.tree.broken}
+    if not accounts.tree.implicit:
+        shares = accounts.model_shares()
+        for name, queue in accounts.tree.queues.items():
+            found[name] = {
+                **_numbers(queue, accounts.books[name], shares.get(name, {})),
+                "conditions": list(_conditions(engine, queue, findings.get(name, []))),
+            }
     return found
 
 
-def _status(engine: Engine, queue: Queue, standing: Standing) -> Json:
-    models: Mapping[str, int] = {key: standing.model_gpu_milli.get(key, 0) for key in queue.spec.models}
+def _numbers(queue: Queue, standing: Standing, model_shares: Mapping[str, int]) -> Json:
+    models = {key: standing.model_gpu_milli.get(key, 0) for key in queue.spec.models}
     return {
         "allocated": status.amounts(standing.allocated, models),
         "allocatedNonPreemptible": status.amounts(standing.allocated_non_preemptible),
         "requested": status.amounts(standing.requested),
-        "fairShare": status.amounts(standing.fair_share),
+        "fairShare": status.amounts(standing.fair_share, {key: model_shares.get(key, 0) for key in models}),
         "waiting": standing.waiting,
         "children": list(queue.children),
-        "conditions": list(_conditions(engine, queue.name, queue)),
     }
 
 
-def _conditions(engine: Engine, name: str, queue: Queue | None) -> Iterator[Json]:
+def _broken(findings: Sequence[Finding]) -> Json:
+    told = "; ".join(map(queue_text.finding, findings))
+    return status.condition("Ready", False, findings[0].defect.value, told)
+
+
+def _conditions(engine: Engine, queue: Queue, findings: Sequence[Finding]) -> Iterator[Json]:
     """Ready (part of the tree), Sound (nothing in it is hardly meant), and Autoscaling where it is asked for."""
-    accounts = engine.cluster.accounts
-    findings = [found for found in accounts.tree.findings if found.queue == name]
-    told = "; ".join(queue_text.finding(found) for found in findings)
-    if queue is None:
-        yield status.condition("Ready", False, findings[0].defect.value if findings else "Broken", told)
-        return
     yield status.condition("Ready", True, "InTree", "the queue takes part")
     if findings:
+        told = "; ".join(map(queue_text.finding, findings))
         yield status.condition("Sound", False, findings[0].defect.value, told)
     else:
-        yield status.condition("Sound", True, "NothingFound", "")
+        yield status.condition("Sound", True, "NothingFound")
     if queue.spec.autoscaling_visible:
         hidden = queue.name in engine.exposure.hidden
         why = "work waits that no node bears and that autoscalers cannot see: shares, or hidden by shares"

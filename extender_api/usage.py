@@ -16,8 +16,8 @@ from queues.history import History, HistoryError
 
 logger = logging.getLogger(__name__)
 
-EVERY_S: Final = 30.0
-"""Usage is sampled so often, and saved with every second sample: a restart loses at most a minute."""
+SAVE_EVERY_MS: Final = 55_000
+"""A restart loses at most a minute."""
 
 
 class UsageFollower:
@@ -30,17 +30,15 @@ class UsageFollower:
         store: UsageStore,
         *,
         clock: Callable[[], int],
-        every_s: float = EVERY_S,
     ) -> None:
         self._service = service
         self._settings = settings
         self._store = store
         self._clock = clock
-        self._every_s = every_s
         half_life_ms = milliseconds(settings.half_life_s) if settings.half_life_s else None
         self.history: Final = History(half_life_ms, milliseconds(settings.window_s))
         self._loaded = False
-        self._samples = 0
+        self._saved_ms = 0
 
     async def run(self) -> None:
         """Works until cancelled; ends at once where usage does not count."""
@@ -53,7 +51,7 @@ class UsageFollower:
             except Exception:
                 # fairness over time is a refinement: without it shares follow from weights alone
                 logger.exception("usage over time could not be brought up to date")
-            await asyncio.sleep(self._every_s)
+            await asyncio.sleep(self._settings.sample_s)
 
     async def _read(self) -> None:
         assert self._settings.prometheus_url is not None
@@ -77,8 +75,8 @@ class UsageFollower:
         self.history.sample(now_ms, held, accounts.capacity)
         accounts.usage = self.history.usage(now_ms)
         self._service.wake()
-        self._samples += 1
-        if self._samples % 2 == 0:
+        if now_ms - self._saved_ms >= SAVE_EVERY_MS:
+            self._saved_ms = now_ms
             await self._store.save(await asyncio.to_thread(self.history.dump))
 
     async def _load(self) -> None:

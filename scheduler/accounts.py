@@ -23,7 +23,10 @@ from topology import vocabulary
 
 @dataclass(slots=True)
 class Holding:
-    """What one pod holds, and where it is charged. `leaf` None: in no queue, it makes the cluster smaller."""
+    """What one pod holds, and where it is charged. `leaf` None: in no queue, it makes the cluster smaller.
+
+    A queue that got children after the pod had started stands there, too.
+    """
 
     pod: PodFacts
     request: Request
@@ -80,7 +83,8 @@ class Accounts:
 
     def set_namespace(self, name: str, labels: Mapping[str, str] | None) -> bool:
         """Labels of a namespace, None when it went. Whether that may change who may use which queue."""
-        if self._namespaces.get(name) == labels:
+        old = self._namespaces.get(name)
+        if old == labels:
             return False
         if labels is None:
             del self._namespaces[name]
@@ -89,6 +93,9 @@ class Accounts:
         if self.tree.implicit:
             return False
         self.epoch += 1
+        if self._default(old or {}) != self._default(labels or {}):
+            for holding in [held for held in self._held.values() if held.pod.namespace == name]:
+                self.hold(holding.pod, holding.request, holding.node_class)
         return True
 
     def choice(self, pod: PodFacts) -> Choice:
@@ -149,8 +156,8 @@ class Accounts:
         if self.tree.implicit:
             return self.tree.roots[0]
         name = queue_named(pod) or self._default(self._namespaces.get(pod.namespace, {}))
-        queue = None if name is None else self.tree.of(name)
-        return name if queue is not None and queue.is_leaf else None
+        # one that has queues below it takes no work, but what runs there from before is of its subtree
+        return name if name is not None and self.tree.of(name) is not None else None
 
     # -- what is wanted --------------------------------------------------------------------------------------------
 
@@ -225,6 +232,14 @@ class Accounts:
         """What there is to divide: what ready nodes have without what is held by pods that are in no queue."""
         left = self.classes.total.minus(self.unqueued)
         return Amounts(*(max(amount, 0) for amount in left))
+
+    def model_shares(self) -> Mapping[str, Mapping[str, int]]:
+        """Queue → GPU model → fair share in thousandths of devices, by what is held of the model now: it is not known of
+        work that waits where it will land.
+        """
+        if not self.classes.keys:
+            return {}
+        return division.model_shares(self.books, self.classes.model_gpu_milli, {})
 
     def divide(self) -> None:
         """Brings the fair shares up to date."""

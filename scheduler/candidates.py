@@ -56,7 +56,9 @@ class Candidates:
         self._line = line
         self._now_ms = now_ms
         self._reservations = reservations
-        self._waiting = {leaf: self._heap(leaf, groups) for leaf, groups in line.queues.items()}
+        self._waiting = {
+            leaf: waiting for leaf, groups in line.queues.items() if (waiting := self._heap(leaf, groups)) is not None
+        }
         self._released = self._released_first()
         self._turns: Turns | None = None
 
@@ -101,13 +103,19 @@ class Candidates:
 
     # -- queues ------------------------------------------------------------------------------------------------------
 
-    def _heap(self, leaf: str, groups: Mapping[Kind, Alike]) -> _Waiting:
-        queue = self._cluster.accounts.tree.queues[leaf]
+    def _heap(self, leaf: str, groups: Mapping[Kind, Alike]) -> _Waiting | None:
+        """None when it is known that nobody of the queue may start now."""
+        queue, circumstances = self._cluster.accounts.tree.queues[leaf], (self._mark(leaf), self._cluster.growth.now)
+        if self._line.vain.get(leaf) == circumstances:
+            return None
         heap = [(group.pods[0].rank, 0, group) for group in groups.values()]
-        waiting = _Waiting(heap, queue.spec.strict_fifo, self._mark(leaf))
+        waiting = _Waiting(heap, queue.spec.strict_fifo, circumstances[0])
         if waiting.strict:
             self._find_strict_head(waiting)
         waiting.heap = [entry for entry in heap if self._is_open(entry[2], waiting)]
+        if not waiting.heap:
+            self._line.vain[leaf] = circumstances
+            return None
         heapq.heapify(waiting.heap)
         return waiting
 

@@ -70,6 +70,8 @@ class Line:
     def __init__(self) -> None:
         self._queues: dict[str, dict[Kind, Alike]] = {}
         self._rooms: dict[tuple[Form, Kept], Room] = {}
+        self.vain: dict[str, tuple[Mark, int]] = {}
+        """Queues of which nobody may start or has room, and the circumstances and number of the growth at which."""
 
     @property
     def groups(self) -> Iterable[Alike]:
@@ -83,6 +85,7 @@ class Line:
 
     def add(self, record: PodRecord) -> None:
         """The pod joins. It must not change its rank or kind until it is removed."""
+        self.vain.pop(record.queue, None)
         groups = self._queues.setdefault(record.queue, {})
         kind = _kind_of(record)
         group = groups.get(kind)
@@ -92,6 +95,7 @@ class Line:
 
     def remove(self, record: PodRecord) -> None:
         """The pod, which is in the line, leaves it."""
+        self.vain.pop(record.queue, None)
         groups = self._queues[record.queue]
         kind = _kind_of(record)
         pods = groups[kind].pods

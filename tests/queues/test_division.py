@@ -93,6 +93,12 @@ def test_usage_over_time(usage: tuple[float, float], k: float, expected: list[fl
     assert gpus(10, *claims, k=k) == expected
 
 
+def test_who_used_far_more_than_its_part_gets_nothing_although_there_is_enough() -> None:
+    """Neither in the rounds nor of what is left: no fraction of theirs was cut off."""
+    used = [claim(0, 1, 2, age=at, usage_ppm=900_000) for at in (1, 2)]
+    assert gpus(10, claim(0, 1, 1), *used, k=2.5) == [1, 0, 0]
+
+
 def test_usage_reaches_the_division_of_a_tree() -> None:
     books = books_of([queue("a"), queue("b")], {"a": 10, "b": 10})
     usage = {"a": Amounts(0, 0, 600_000), "b": Amounts(0, 0, 100_000)}

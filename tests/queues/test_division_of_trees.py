@@ -233,11 +233,14 @@ def test_a_model_is_divided_as_devices_would_be(found: list[QueueSpec], data: st
     wanted = {
         queue.name: {"A": data.draw(st.integers(0, 9000))} for queue in books.tree.leaves if data.draw(st.booleans())
     }
+    held = {queue.name: data.draw(st.integers(0, 4000)) for queue in books.tree.leaves}
+    for leaf, gpu_milli in held.items():
+        books.hold(leaf, Charge(Amounts(0, 0, gpu_milli), models=("A",)))
     shares = division.model_shares(books, totals, wanted)
 
     def asked(name: str) -> int:
         below = books.tree.queues[name].children
-        return sum(asked(child) for child in below) if below else wanted.get(name, {}).get("A", 0)
+        return sum(asked(child) for child in below) if below else held[name] + wanted.get(name, {}).get("A", 0)
 
     def level(names: Sequence[str], amount: int) -> None:
         claims = []

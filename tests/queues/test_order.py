@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from queues.amounts import UNLIMITED, Amounts
 from queues.books import Books, Charge, Standing
-from queues.order import Turns, queue_key, rank
+from queues.order import PARTS, Turns, queue_key, rank
 from queues.spec import QueueSpec, Terms
 from queues.tree import Queue, Tree
 from tests.queues import naive
@@ -144,7 +144,8 @@ def test_what_a_queue_has_no_claim_on_counts_by_the_unit() -> None:
         queue_key(Queue(spec, (spec.name,), ()), Standing(held), None, Amounts())
         for spec, held in ((left, Amounts(gpu_milli=2000)), (right, Amounts(memory_bytes=1_999_999)))
     ]
-    assert keys[0].share > keys[1].share > 0
+    assert keys[0].share == 2000 << PARTS
+    assert keys[1].share == (1_999_999 * 1000 << PARTS) // 1_000_000
 
 
 def test_the_rules_in_their_order() -> None:

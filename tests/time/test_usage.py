@@ -180,6 +180,11 @@ class Clock:
         return self.now_ms
 
 
+def fast(**given: Any) -> Usage:
+    """Settings with samples that follow each other at once."""
+    return Usage(**given).model_copy(update={"sample_s": 0.001})
+
+
 def stage() -> Stage:
     made = Stage()
     made.service.on_node(None, node("big", gpus=8))
@@ -199,15 +204,15 @@ async def following(follower: UsageFollower, holds: Callable[[], bool]) -> None:
 async def test_samples_reach_the_shares_and_outlive_a_restart(maps: ConfigMaps, store: UsageStore) -> None:
     first, clock = stage(), Clock()
     accounts = first.engine.cluster.accounts
-    settings = Usage(source="own", k=2)
-    follower = UsageFollower(first.service, settings, store, clock=clock, every_s=0.001)
+    settings = fast(source="own", k=2)
+    follower = UsageFollower(first.service, settings, store, clock=clock)
     await following(follower, lambda: len(maps.writes) >= 2)
     assert accounts.usage_k_milli == 2000
     part = accounts.usage["a"].gpu_milli
     assert part == 4000 * 1_000_000 // accounts.capacity.gpu_milli
     second = stage()
     second.service.on_pod(pod("holds"), None)
-    again = UsageFollower(second.service, settings, store, clock=clock, every_s=0.001)
+    again = UsageFollower(second.service, settings, store, clock=clock)
     await following(again, lambda: bool(second.engine.cluster.accounts.usage))
     assert second.engine.cluster.accounts.usage["a"].gpu_milli > 0
 
@@ -215,7 +220,7 @@ async def test_samples_reach_the_shares_and_outlive_a_restart(maps: ConfigMaps, 
 async def test_a_standby_neither_samples_nor_saves(maps: ConfigMaps, store: UsageStore) -> None:
     made = stage()
     made.service.set_active(False)
-    follower = UsageFollower(made.service, Usage(source="own"), store, clock=Clock(), every_s=0.001)
+    follower = UsageFollower(made.service, fast(source="own"), store, clock=Clock())
     task = asyncio.create_task(follower.run())
     await asyncio.sleep(0.1)
     task.cancel()
@@ -231,8 +236,8 @@ async def test_what_prometheus_says_is_used_and_kept_while_it_is_silent(store: U
 
     made = stage()
     async with server(prometheus) as url:
-        settings = Usage(source="prometheus", prometheus_url=url)
-        follower = UsageFollower(made.service, settings, store, clock=Clock(), every_s=0.001)
+        settings = fast(source="prometheus", prometheus_url=url)
+        follower = UsageFollower(made.service, settings, store, clock=Clock())
         await following(follower, lambda: not answers and bool(made.engine.cluster.accounts.usage))
     assert made.engine.cluster.accounts.usage == {"a": Amounts(0, 0, 500_000)}
 
