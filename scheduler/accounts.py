@@ -234,8 +234,8 @@ class Accounts:
         return Amounts(*(max(amount, 0) for amount in left))
 
     def model_shares(self) -> Mapping[str, Mapping[str, int]]:
-        """Queue → GPU model → fair share in thousandths of devices, by what is held of the model now: it is not known of
-        work that waits where it will land.
+        """Queue → GPU model → fair share in thousandths of devices, by what is held of the model now: where work that
+        waits will land is not known.
         """
         if not self.classes.keys:
             return {}

@@ -10,12 +10,15 @@ from __future__ import annotations
 import numpy as np
 
 from queues.amounts import RESOURCES, UNLIMITED, Amounts
-from queues.books import Books, Charge
+from queues.books import Books, Charge, Standing
+from queues.spec import QueueSpec
+from scheduler import planner
 from scheduler.cluster import Cluster
 from scheduler.instruction import Expose
 from scheduler.line import Alike
 from scheduler.record import PodRecord
 from scheduler.request import Demand
+from scheduler.reservation import could_hold
 from scheduler.roster import Roster
 
 
@@ -34,7 +37,7 @@ class Exposure:
         self._books = Books(cluster.accounts.tree)
         self.hidden: frozenset[str] = frozenset()
 
-    def look(self) -> None:
+    def look(self, now_ms: int) -> None:
         """Orders the release of pods that only room is missing for."""
         tree = self._cluster.accounts.tree
         if self._books.tree is not tree:
@@ -50,22 +53,55 @@ class Exposure:
             for group in groups.values():
                 self._count_the_released(group)
             for group in sorted(groups.values(), key=lambda group: group.pods[0].rank):
-                if not self._lacks_room(group):
-                    continue
-                if self._seems_to_fit(group.pods[0]):
+                if group.block is None and self._expose(group, now_ms):
                     hidden.add(leaf)
-                else:
-                    self._expose(group)
         self.hidden = frozenset(hidden)
+
+    def _expose(self, group: Alike, now_ms: int) -> bool:
+        """Exposes pods of the group as far as it may be. Whether some lack room that autoscalers would see."""
+        hidden = False
+        seems_to_fit: bool | None = None
+        for record in group.pods:
+            if len(self._exposed) >= self._most:
+                break
+            if record.uid in self._exposed or not record.facts.gated_by_us:
+                continue
+            odd = planner.form(self._cluster, record, now_ms) is None
+            if not planner.hopeless(self._cluster, self._roster.line, record, now_ms):
+                if odd:
+                    continue
+                break  # nobody of the group has been looked at
+            if odd or seems_to_fit is None:
+                seems_to_fit = self._seems_to_fit(record)
+            if seems_to_fit:
+                hidden = True
+                if odd:
+                    continue
+                break
+            charge = self._charge(record)
+            if not self._admits(record.queue, charge):
+                break
+            self._hold(record, charge)
+            facts = record.facts
+            self._roster.outbox.append(Expose(facts.uid, facts.namespace, facts.name, facts.gates))
+        return hidden
 
     def _count_the_released(self, group: Alike) -> None:
         """Pods without a gate, as after a restart, are seen by autoscalers whoever took it off."""
         for record in group.pods:
             if record.uid not in self._exposed and not record.facts.gates:
-                self._hold(record)
+                self._hold(record, self._charge(record))
 
-    def _hold(self, record: PodRecord) -> None:
-        charge = Charge(record.wants, record.preemptible)
+    def _charge(self, record: PodRecord) -> Charge:
+        """What the pod will count for: for the GPU models that all nodes that could hold it have in common."""
+        accounts, models = self._cluster.accounts, None
+        if accounts.classes.keys and record.wants.gpu_milli:
+            slots = np.flatnonzero(could_hold(self._cluster, record)).tolist()
+            for of in {accounts.classes.of(slot) for slot in slots}:
+                models = set(of.models) if models is None else models & set(of.models)
+        return Charge(record.wants, record.preemptible, tuple(sorted(models or ())))
+
+    def _hold(self, record: PodRecord, charge: Charge) -> None:
         self._books.hold(record.queue, charge)
         self._exposed[record.uid] = (record.queue, charge)
 
@@ -79,23 +115,6 @@ class Exposure:
         for uid in [uid for uid in self._exposed if uid not in self._roster.waiting]:
             self.forget(uid)
 
-    def _lacks_room(self, group: Alike) -> bool:
-        """Whether its queue admits the pods and nothing but room is missing."""
-        room = group.room
-        return group.block is None and room is not None and room.hopeless_at == self._cluster.growth.now
-
-    def _expose(self, group: Alike) -> None:
-        for record in group.pods:
-            if len(self._exposed) >= self._most:
-                return
-            if record.uid in self._exposed or not record.facts.gated_by_us:
-                continue
-            if not self._admits(record.queue, Charge(record.wants, record.preemptible)):
-                return
-            self._hold(record)
-            facts = record.facts
-            self._roster.outbox.append(Expose(facts.uid, facts.namespace, facts.name, facts.gates))
-
     def _admits(self, leaf: str, charge: Charge) -> bool:
         """Whether limits, and quotas for what cannot give way, bear the pod beside what is held and what is exposed."""
         for queue, standing in self._cluster.accounts.books.path(leaf):
@@ -106,7 +125,19 @@ class Exposure:
             fixed = standing.allocated_non_preemptible.plus(exposed.allocated_non_preemptible)
             if not charge.preemptible and not _within(fixed, charge.amounts, queue.spec.quota):
                 return False
+            if any(self._beyond_model(queue.spec, standing, model, charge) for model in charge.models):
+                return False
         return True
+
+    def _beyond_model(self, spec: QueueSpec, standing: Standing, model: str, charge: Charge) -> bool:
+        terms, exposed, asked = spec.models.get(model), self._books[spec.name], charge.amounts.gpu_milli
+        if terms is None:
+            return False
+        held = standing.model_gpu_milli.get(model, 0) + exposed.model_gpu_milli.get(model, 0)
+        fixed = standing.model_fixed_gpu_milli.get(model, 0) + exposed.model_fixed_gpu_milli.get(model, 0)
+        if terms.limit != UNLIMITED and held + asked > terms.limit:
+            return True
+        return not charge.preemptible and terms.quota != UNLIMITED and fixed + asked > terms.quota
 
     def _seems_to_fit(self, record: PodRecord) -> bool:
         """Whether an autoscaler would find room on a node there is: shares do not show in what nodes count."""
