@@ -342,7 +342,7 @@ class Walk:
                 assert standing.model_gpu_milli.get("H100", 0) == count.held.get("H100", 0), name
 
     def _all_nodes_are_there(self) -> bool:
-        """Of which kind a node was that has gone only those know who have seen it."""
+        """Of which model a node was that has gone only those know who have seen it."""
         return all(where in self.world.nodes for _, where in self._holders())
 
     def settle(self) -> None:
@@ -359,9 +359,10 @@ class Walk:
             return said
 
         assert not self._starts(happens)[-1], "it comes to rest"
+        if not self._all_nodes_are_there():
+            return
         again = self._started_anew()
-        if self._all_nodes_are_there():
-            assert _books(self.world) == _books(again), "books from what was seen, and from what is there"
+        assert _books(self.world) == _books(again), "books from what was seen, and from what is there"
         said = again.plan()
         assert released(said) == [], "there was room, and the queue would have let it start"
         assert not again.engine.in_flight

@@ -75,17 +75,13 @@ class QueuedWorld(World):
 
     def fits_in_tree(self, facts: PodFacts) -> list[str]:
         """The nodes that kube-scheduler's own resource filter leaves to the pod, by what pods on nodes request."""
+        wanted = _requests(facts)
         found = []
         for name, at in sorted(self.nodes.items()):
-            if at.unschedulable or not at.ready:
-                continue
-            used = {"pods": 0}
-            for one in (facts, *(other for other in self.pods.values() if other.node_name == name)):
-                used["pods"] += 1
-                for container in one.containers:
-                    for resource, amount in container.requests.items():
-                        used[resource] = used.get(resource, 0) + amount
-            if all(at.allocatable.get(resource, 0) >= amount for resource, amount in used.items() if amount):
+            here = [_requests(other) for other in self.pods.values() if other.node_name == name]
+            used = {resource: sum(one.get(resource, 0) for one in here) for resource in wanted}
+            enough = all(at.allocatable.get(key, 0) - used[key] >= amount for key, amount in wanted.items() if amount)
+            if enough and at.ready and not at.unschedulable:
                 found.append(name)
         return found
 
@@ -131,6 +127,15 @@ class QueuedWorld(World):
             and not facts.finished
             and label in (None, facts.labels.get(vocabulary.QUEUE.key))
         }
+
+
+def _requests(facts: PodFacts) -> dict[str, int]:
+    """What the containers of a pod request together, and 1 of `pods`."""
+    found = {"pods": 1}
+    for container in facts.containers:
+        for resource, amount in container.requests.items():
+            found[resource] = found.get(resource, 0) + amount
+    return found
 
 
 def released(said: list[Instruction]) -> list[str]:
