@@ -191,10 +191,10 @@ class Candidates:
         """Who holds up the queue since an earlier round."""
         for _, _, group in sorted(waiting.heap, key=lambda entry: entry[0]):
             record = group.pods[0]
-            known = group.mark._replace(strict_head=None)
             if group.mark.strict_head not in (None, record.uid):
                 return  # what held it up has gone
-            if known != waiting.mark or self._is_open(group, replace(waiting, mark=group.mark)):
+            as_before = waiting.mark._replace(strict_head=group.mark.strict_head)
+            if self._is_open(group, replace(waiting, mark=as_before)):
                 return  # has to be tried, which tells
             if record.not_before_ms <= self._now_ms and self._hold_up(waiting, record, group):
                 return

@@ -195,7 +195,7 @@ def test_turns_follow_fair_shares_from_the_first_start_on(gpus: int) -> None:
 
 
 def test_turns_in_two_levels(world: QueuedWorld) -> None:
-    """Example 3 of the reference with whole devices: 12 devices, D1 8 of them (a 7 or 8, b its one), D2 4 (c 3, d 1)."""
+    """Example 3 of the reference with whole devices: 12, of which D1 gets 8 (a 7 or 8, b its one), D2 4 (c 3, d 1)."""
     world.add_nodes(node("n1", gpus=12))
     world.set_queues(
         queue("d1", quota=6), queue("a", "d1", quota=2), queue("b", "d1"),

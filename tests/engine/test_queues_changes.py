@@ -31,7 +31,7 @@ def many(world: QueuedWorld, label: str, count: int, **other: object) -> None:
         world.create(in_queue(label, pod(f"{label}{at}", whole=1, created_ms=at, **other)))  # type: ignore[arg-type]
 
 
-# -- the label of a pod ------------------------------------------------------------------------------------------------
+# -- the label of a pod --------------------------------------------------------------------------------
 
 
 def test_the_label_of_a_waiting_pod_changes(world: QueuedWorld) -> None:
@@ -117,7 +117,7 @@ def test_a_running_pod_counts_where_its_label_says(world: QueuedWorld) -> None:
     assert [held(world, name) for name in "ab"] == [held(again, name) for name in "ab"]
 
 
-# -- queues that go ------------------------------------------------------------------------------------------------------
+# -- queues that go --------------------------------------------------------------------------------
 
 
 def test_a_queue_goes_while_pods_wait_and_comes_back(world: QueuedWorld) -> None:
@@ -178,7 +178,7 @@ def test_work_that_runs_in_a_queue_that_gets_children_still_counts_there(world: 
     world.engine.validate()
 
 
-# -- limits that shrink ----------------------------------------------------------------------------------------------------
+# -- limits that shrink --------------------------------------------------------------------------------
 
 
 def test_a_limit_lowered_while_pods_are_planned_gives_bookings_back(world: QueuedWorld) -> None:
@@ -274,7 +274,7 @@ def test_the_same_queues_told_again_disturb_no_plan(world: QueuedWorld) -> None:
     assert world.plan() == []
 
 
-# -- pods that were never gated ------------------------------------------------------------------------------------------
+# -- pods that were never gated --------------------------------------------------------------------------------
 
 
 def ungated(world: QueuedWorld, label: str, name: str, **other: object) -> None:
@@ -374,3 +374,18 @@ def test_a_share_counts_once_through_plan_filter_and_bind(world: QueuedWorld) ->
     assert books() == (600, 600)
     world.end("s")
     assert books() == (0, 0)
+
+
+def test_what_ends_in_a_strict_queue_lets_nobody_pass_its_first() -> None:
+    """A pod of the queue ends, which gives back quota, and the first still lacks room: no leave for the next."""
+    world = QueuedWorld(engine())
+    world.add_nodes(node("n1", gpus=4))
+    world.set_queues(queue("a", strict_fifo=True), queue("b"))
+    world.create(in_queue("b", pod("other", whole=2)), in_queue("a", pod("cpu-only")))
+    world.schedule_all()
+    world.create(in_queue("a", pod("big", whole=3, created_ms=3)), in_queue("a", pod("small", whole=1, created_ms=4)))
+    assert world.schedule_all() == {}
+    world.end("cpu-only")
+    assert world.schedule_all() == {}
+    assert world.reason("small").code is Code.BEHIND_STRICT_HEAD
+    world.engine.validate()
