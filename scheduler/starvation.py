@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Final
 
-from queues.amounts import RESOURCES, UNLIMITED
+from queues.amounts import UNLIMITED
 from scheduler.cluster import Cluster
 from scheduler.line import Alike
 from scheduler.record import PodRecord
@@ -20,8 +20,8 @@ LOOK_EVERY_MS: Final = 1000
 class Starvation:
     """Looks for starving work, the oldest of each queue first. `after_ms` 0: there is none.
 
-    Only work within its queue's share is protected: the claim of a queue that already has its part is no older than
-    that of others. A queue that has nothing is protected whatever it asks for.
+    Protected is work that its queue's share could bear, in a queue that is not beyond its share: age does not outrank
+    fairness between queues. In a queue that has nothing, all work is.
     """
 
     def __init__(self, cluster: Cluster, roster: Roster, reservations: Reservations, *, after_ms: int) -> None:
@@ -65,12 +65,10 @@ class Starvation:
         accounts = self._cluster.accounts
         if accounts.tree.implicit:
             return True
-        for index, _ in enumerate(RESOURCES):
-            asked = record.wants[index]
-            for queue, standing in accounts.books.path(record.queue):
-                quota = queue.spec.quota[index]
-                share = standing.fair_share[index] if quota == UNLIMITED else max(quota, standing.fair_share[index])
-                held = standing.allocated[index]
-                if asked and held and held + asked > share and quota != UNLIMITED:
+        for queue, standing in accounts.books.path(record.queue):
+            for index, asked in enumerate(record.wants):
+                quota, held = queue.spec.quota[index], standing.allocated[index]
+                share = max(quota, standing.fair_share[index])
+                if asked and held and quota != UNLIMITED and max(asked, held) > share:
                     return False
         return True

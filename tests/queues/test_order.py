@@ -148,6 +148,12 @@ def test_what_a_queue_has_no_claim_on_counts_by_the_unit() -> None:
     assert keys[1].share == (1_999_999 * 1000 << PARTS) // 1_000_000
 
 
+def test_of_two_that_hold_nothing_the_one_that_may_hold_less_goes_first() -> None:
+    tree = Tree([QueueSpec("old", created_ms=1, gpu=Terms(3000)), QueueSpec("young", created_ms=2, gpu=Terms(2000))])
+    turns = Turns(Books(tree), TOTAL, {"old": Amounts(), "young": Amounts()})
+    assert turns.next() == "young"
+
+
 def test_the_rules_in_their_order() -> None:
     """Within the quota before beyond it, priority only then, then the smaller share, then age."""
     tree = Tree(

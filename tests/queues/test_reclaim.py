@@ -95,6 +95,9 @@ def test_work_that_cannot_give_way_takes_back_its_quota_and_no_more() -> None:
     assert may(books, "a", one(3), {"b": [3]})
     books = books_of([queue("a", quota=1), queue("b", age=1)], {"b": 10}, {"a": 8}, 10)
     assert not may(books, "a", one(2, preemptible=False), {"b": [2]}), "more than the quota of the leaf"
+    leaf = books.tree.queues["a"].spec
+    assert not reclaim.can_reclaim(leaf, books["a"], one(2, preemptible=False))
+    assert reclaim.can_reclaim(leaf, books["a"], one(1, preemptible=False))
 
 
 def test_within_its_quota_it_takes_what_others_borrow_although_they_are_within_their_share() -> None:
@@ -131,6 +134,18 @@ def test_saturations_are_kept_apart_by_the_multiplier(multiplier_milli: int) -> 
         books, "a", one(1), {"b": [one(1).amounts]}, multiplier_milli=multiplier_milli
     )  # then 5/4 and 7/4, which is 1.4 times as much
     assert found == (multiplier_milli <= 1000)
+    as_much = reclaim.reclaimable(books, "a", one(1), {"b": [one(3).amounts]}, multiplier_milli=multiplier_milli)
+    assert not as_much, "5/4 both"
+
+
+@pytest.mark.parametrize("fair_share", [0, UNLIMITED])
+def test_who_has_no_share_to_speak_of_is_not_compared(fair_share: int) -> None:
+    """It loses all it holds to a queue that goes beyond its own share."""
+    books = books_of([queue("a"), queue("b", age=1)], {"a": 4, "b": 2}, {}, 0, divided=False)
+    books["a"].fair_share, books["b"].fair_share = one(4).amounts, Amounts(0, 0, fair_share)
+    assert reclaim.reclaimable(books, "a", one(1), {"b": [one(2).amounts]})
+    books["b"].fair_share = one(1).amounts
+    assert not reclaim.reclaimable(books, "a", one(1), {"b": [one(2).amounts]})
 
 
 def test_something_held_of_nothing_is_endless() -> None:
@@ -160,9 +175,8 @@ def test_the_order_of_the_victims_queues_makes_no_difference_to_who_is_within_qu
     for name, gpus in (("left", 4), ("a", 4), ("a2", 0), ("right", 4), ("b", 4)):
         books[name].fair_share = Amounts(0, 0, gpus * GPU)
     one_each = [one(1).amounts]
-    first = reclaim.reclaimable(books, "a", one(2), {"a2": one_each, "b": one_each})
-    assert first == reclaim.reclaimable(books, "a", one(2), {"b": one_each, "a2": one_each})
-    assert not first
+    assert not reclaim.reclaimable(books, "a", one(1), {"a2": one_each, "b": one_each})
+    assert not reclaim.reclaimable(books, "a", one(1), {"b": one_each, "a2": one_each})
     assert reclaim.reclaimable(books, "a", one(1), {"a2": one_each})
 
 

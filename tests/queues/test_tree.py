@@ -198,6 +198,21 @@ def test_gpu_models_have_limits_and_quotas_of_their_own() -> None:
     )  # fmt: skip
 
 
+def test_only_what_cannot_give_way_counts_towards_the_quota_of_a_model() -> None:
+    books = gated()
+    books.hold("x", gpu(1000, models=("H100",)))
+    assert gates.check(books, "x", gpu(1000, models=("H100",), preemptible=False)) is None
+
+
+def test_what_is_beyond_a_bound_already_stops_only_what_asks_for_more_of_it() -> None:
+    """As when a limit is lowered below what is held."""
+    books = gated()
+    books.hold("x", gpu(9000, models=("H100",)))
+    assert gates.check(books, "x", gpu(1)) is not None
+    assert gates.check(books, "x", Charge(Amounts(cpu_milli=1), models=("H100",))) is None
+    assert gates.headroom(books, "x", preemptible=True) == Amounts(UNLIMITED, UNLIMITED, 0)
+
+
 @given(
     held=st.lists(st.tuples(st.sampled_from("xy"), st.integers(0, 3000), st.booleans()), max_size=6),
     fixed=st.booleans(),
