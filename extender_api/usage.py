@@ -67,8 +67,8 @@ class UsageFollower:
         if self._service.ready() is not None:
             self._loaded = False  # another replica samples; what it has saved is read when we act again
             return
-        if not self._loaded:
-            await self._load()
+        if not self._loaded and not await self._load():
+            return  # a week of samples is not overwritten because nobody answered
         accounts = self._service.engine.cluster.accounts
         now_ms = self._clock()
         held = {name: standing.allocated for name, standing in accounts.books.standings.items()}
@@ -79,12 +79,13 @@ class UsageFollower:
             self._saved_ms = now_ms
             await self._store.save(await asyncio.to_thread(self.history.dump))
 
-    async def _load(self) -> None:
+    async def _load(self) -> bool:
+        """Whether it is known now what was saved."""
         text = await self._store.load()
-        self._loaded = True
-        if text is None:
-            return
-        try:
-            self.history.load(text, self._clock())
-        except HistoryError as err:
-            logger.warning("%s; it begins anew", err)
+        self._loaded = self._store.answered
+        if text is not None:
+            try:
+                self.history.load(text, self._clock())
+            except HistoryError as err:
+                logger.warning("%s; it begins anew", err)
+        return self._loaded

@@ -32,6 +32,8 @@ def divide(books: Books, total: Amounts, *, k_milli: int = 0, usage: Mapping[str
     the usage.
     """
     tree, undivided, standings = books.tree, books.undivided, books.standings
+    if not k_milli or not usage:  # without the one the other does not count
+        k_milli, usage = 0, None
     terms = (total, k_milli, usage)
     if books.divided_by != terms:
         if books.divided_by is None or books.divided_by[1:] != terms[1:]:
@@ -43,7 +45,7 @@ def divide(books: Books, total: Amounts, *, k_milli: int = 0, usage: Mapping[str
         parent, level_total = levels.pop()
         siblings = tree.siblings(parent)
         level = [standings[name] for name in siblings.names]
-        past = _past(siblings, k_milli, usage) if k_milli and usage else None
+        past = None if usage is None else _past(siblings, k_milli, usage)
         shares = _level(siblings, level, level_total, past)
         for at in siblings.inner:
             name = siblings.names[at]

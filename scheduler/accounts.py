@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -179,8 +179,13 @@ class Accounts:
 
     # -- decisions ---------------------------------------------------------------------------------------------------
 
-    def admit(self, leaf: str, request: Request, preemptible: bool) -> Admission:
-        """Whether the leaf and its ancestors let one more pod start, and on which nodes."""
+    def admit(
+        self, leaf: str, request: Request, preemptible: bool, possible: Callable[[], Sequence[NodeClass]]
+    ) -> Admission:
+        """Whether the leaf and its ancestors let one more pod start, and on which nodes.
+
+        `possible` gives the classes of the nodes that could hold it.
+        """
         if self.tree.implicit:
             return ADMITTED
         cordoned = self._cordoned(leaf)
@@ -192,7 +197,7 @@ class Accounts:
             return Admission(block_reason(block))
         if not depends_on_class(request) or not (self.classes.keys or request.share_memory_mib):
             return ADMITTED
-        return self._by_class(leaf, request, preemptible)
+        return self._by_class(leaf, request, preemptible, possible())
 
     def still_bears(self, pod: PodFacts) -> bool:
         """Whether a pod that is booked would be let in again: its queue is the same, may be used, and bears it."""
@@ -211,11 +216,10 @@ class Accounts:
         """The queue of the path that takes no new work."""
         return next((queue.name for queue in self.tree.path(leaf) if queue.spec.cordoned), None)
 
-    def _by_class(self, leaf: str, request: Request, preemptible: bool) -> Admission:
+    def _by_class(self, leaf: str, request: Request, preemptible: bool, possible: Sequence[NodeClass]) -> Admission:
         """Where the amount, or which quota it counts against, depends on the node."""
         allowed, blocks = [], []
-        present = self.classes.present
-        for found in present:
+        for found in possible:
             block = gates.check(self.books, leaf, self.charge(request, found, preemptible))
             if block is None:
                 allowed.append(found)

@@ -109,7 +109,9 @@ class Binding:
         if record.stage is Stage.UNQUEUED:
             return BindRefusal("no queue takes the pod")
         accounts, slot = self._cluster.accounts, self._cluster.state.slot_of.get(node)
-        admission = accounts.admit(record.queue, record.request, record.preemptible)
+        admission = self._cluster.admit(
+            record.queue, record.request, record.constraints, preemptible=record.preemptible
+        )
         if admission.reason is not None:
             return BindRefusal(f"the pod's queue does not let it start: {admission.reason.code}")
         if admission.classes is not None and slot is not None and accounts.classes.of(slot) not in admission.classes:

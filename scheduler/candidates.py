@@ -15,7 +15,7 @@ from scheduler.cluster import Cluster
 from scheduler.line import Alike, Kind, Line, Mark, form_of
 from scheduler.reason import Code, Reason
 from scheduler.record import PodRecord
-from scheduler.reservation import Reservations, could_hold
+from scheduler.reservation import Reservations
 from scheduler.room import Kept, Room
 
 Turn = tuple[PodRecord, Alike]
@@ -86,9 +86,11 @@ class Candidates:
         """What is known about room for the pod; None, and the group's `block`, when its queue does not let it start."""
         waiting, request = self._waiting[record.queue], record.request
         group.block, group.room, group.mark = None, None, waiting.mark
+        group.tried_rank = record.rank
+        group.tried_span = None if self._reservations is None else self._reservations.run_span(record)
         if request is None:
             return None
-        admission = self._cluster.accounts.admit(record.queue, request, record.preemptible)
+        admission = self._cluster.admit(record.queue, request, record.constraints, preemptible=record.preemptible)
         group.block = admission.reason or self._behind(waiting, record)
         if group.block is not None:
             return None
@@ -130,9 +132,22 @@ class Candidates:
         if room is not None and room.kept.classes is None:
             # its queue is not in its way
             mark = mark._replace(freed=group.mark.freed, classes=group.mark.classes)
-        if group.mark != mark:
+        if group.mark != mark or (room is not None and self._others_may_use_more(group, room)):
             return True
         return group.block is None and not (room is not None and room.is_hopeless(self._cluster))
+
+    def _others_may_use_more(self, group: Alike, room: Room) -> bool:
+        """Whether what was found out about the first of the group says nothing about the one that is first now.
+
+        Reservations keep a node from those behind and from those that run too long, and a strict queue's first keeps
+        what was open to it as nodes were then.
+        """
+        if room.kept.strict_head is not None and room.kept.strict_head[1] != self._cluster.node_changes:
+            return True
+        if not room.kept.reserved or self._reservations is None:
+            return False
+        first = group.pods[0]
+        return first.rank < group.tried_rank or self._reservations.run_span(first) != group.tried_span
 
     def _start_turns(self) -> None:
         accounts = self._cluster.accounts
@@ -207,7 +222,7 @@ class Candidates:
         if group.block is not None:
             head = _waits_for_quota(record.uid, group.block)
         else:
-            slots = could_hold(self._cluster, record)
+            slots = self._cluster.could_hold(record.request, record.constraints)
             left = None if group.room is None else group.room.slots(self._cluster)
             slots = slots if left is None else slots & left
             if slots.any():

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from queues.spec import QueueSpec
 from scheduler import placement
-from scheduler.accounts import Accounts
+from scheduler.accounts import Accounts, Admission
 from scheduler.allocation import Allocation, DeviceShare
 from scheduler.charging import NodeClass
 from scheduler.claim import ClaimRules, same_claim
@@ -206,6 +206,19 @@ class Cluster:
         mask[slots] = True
         return mask
 
+    def could_hold(self, request: Request, constraints: Constraints) -> NDArray[np.bool_]:
+        """bool[slots]: nodes that have enough of everything in all, and whose own rules admit the pod."""
+        mask = self.eligibility.mask(constraints)[: len(self.state.inventories)]
+        ask, arrays = self.state.ask(request), self.state.arrays
+        enough = (arrays.total[: mask.size, ask.columns] >= ask.amounts).all(axis=1)
+        return np.asarray(mask & enough, np.bool_)
+
+    def admit(self, queue: str, request: Request, constraints: Constraints, *, preemptible: bool) -> Admission:
+        """Whether the queue lets one more such pod start, and on which nodes."""
+        return self.accounts.admit(
+            queue, request, preemptible, lambda: self.accounts.classes.among(self.could_hold(request, constraints))
+        )
+
     def place(
         self,
         pod: PodFacts,
@@ -238,8 +251,8 @@ class Cluster:
     def relabel(self, pod: PodFacts) -> None:
         """Newer facts of a pod that holds a place: rules about neighbours see its labels as they are now."""
         entry, holding = self.ledger.entries.get(pod.uid), self.accounts.holding(pod.uid)
-        if entry is not None and holding is not None and not same_claim(holding.pod, pod):
-            self._charge(pod, entry)
+        if entry is not None and not entry.bound and holding is not None and not same_claim(holding.pod, pod):
+            self._charge(pod, entry)  # what runs counts where it started until it ends: labels are no way around limits
         known = self.neighbours.placed(pod.uid)
         if known is not None and known.labels != pod.labels:
             self._settle(pod, self.ledger.entries[pod.uid].node)

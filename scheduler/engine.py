@@ -185,6 +185,7 @@ class Engine:
         """Forgets what was to be said: the replica that acts says it."""
         self.roster.outbox.clear()
         self.telling.clear()
+        self.exposure.clear()
 
     def take_over(self, now_ms: int) -> None:
         """This replica acts from now on. What it saw last is said once more: nobody may have said it."""
@@ -217,8 +218,11 @@ class Engine:
     def released(self, uid: str, ok: bool, now_ms: int) -> None:
         """What became of a Release, Expose or Nominate. A failed release gives the place back and waits a little."""
         record = self.roster.records.get(uid)
-        if not ok:
-            self.exposure.forget(uid)
+        if not ok and record is not None and self.exposure.shows(uid):
+            record.failures += 1
+            again_ms = now_ms + self.settings.backoff_ms(record.failures)
+            self.exposure.failed(uid, again_ms)
+            self.roster.alarm(again_ms)
         if record is None or ok or record.stage is not Stage.PLANNED:
             return
         self.cluster.release(uid)

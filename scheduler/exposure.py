@@ -18,7 +18,6 @@ from scheduler.instruction import Expose
 from scheduler.line import Alike
 from scheduler.record import PodRecord
 from scheduler.request import Demand
-from scheduler.reservation import could_hold
 from scheduler.roster import Roster
 
 
@@ -34,6 +33,7 @@ class Exposure:
         self._roster = roster
         self._most = most
         self._exposed: dict[str, tuple[str, Charge]] = {}
+        self._not_before_ms: dict[str, int] = {}
         self._books = Books(cluster.accounts.tree)
         self.hidden: frozenset[str] = frozenset()
 
@@ -66,6 +66,8 @@ class Exposure:
                 break
             if record.uid in self._exposed or not record.facts.gated_by_us:
                 continue
+            if self._not_before_ms.get(record.uid, 0) > now_ms:
+                continue
             odd = planner.form(self._cluster, record, now_ms) is None
             if not planner.hopeless(self._cluster, self._roster.line, record, now_ms):
                 if odd:
@@ -82,6 +84,7 @@ class Exposure:
             if not self._admits(record.queue, charge):
                 break
             self._hold(record, charge)
+            record.exposed = True
             facts = record.facts
             self._roster.outbox.append(Expose(facts.uid, facts.namespace, facts.name, facts.gates))
         return hidden
@@ -96,14 +99,28 @@ class Exposure:
         """What the pod will count for: for the GPU models that all nodes that could hold it have in common."""
         accounts, models = self._cluster.accounts, None
         if accounts.classes.keys and record.wants.gpu_milli:
-            slots = np.flatnonzero(could_hold(self._cluster, record)).tolist()
-            for of in {accounts.classes.of(slot) for slot in slots}:
+            assert record.request is not None
+            for of in accounts.classes.among(self._cluster.could_hold(record.request, record.constraints)):
                 models = set(of.models) if models is None else models & set(of.models)
         return Charge(record.wants, record.preemptible, tuple(sorted(models or ())))
 
     def _hold(self, record: PodRecord, charge: Charge) -> None:
         self._books.hold(record.queue, charge)
         self._exposed[record.uid] = (record.queue, charge)
+
+    def clear(self) -> None:
+        """Another replica acts: what was ordered may not have been done. Pods without a gate are found again."""
+        self._exposed.clear()
+        self._books = Books(self._cluster.accounts.tree)
+
+    def failed(self, uid: str, again_ms: int) -> None:
+        """The pod's gate could not be taken off; it is not tried again before a while has passed."""
+        self.forget(uid)
+        self._not_before_ms[uid] = again_ms
+
+    def shows(self, uid: str) -> bool:
+        """Whether the pod is exposed, or its release for that is on its way."""
+        return uid in self._exposed
 
     def forget(self, uid: str) -> None:
         """The pod is not exposed (any more)."""
@@ -112,8 +129,13 @@ class Exposure:
             self._books.free(leaf, charge)
 
     def _forget_those_that_wait_no_longer(self) -> None:
-        for uid in [uid for uid in self._exposed if uid not in self._roster.waiting]:
-            self.forget(uid)
+        waiting = self._roster.waiting
+        for uid, (leaf, charge) in list(self._exposed.items()):
+            record = waiting.get(uid)
+            if record is None or record.queue != leaf or record.wants != charge.amounts:
+                self.forget(uid)  # one that waits on, elsewhere or for something else, is found again
+        for uid in [uid for uid in self._not_before_ms if uid not in waiting]:
+            del self._not_before_ms[uid]
 
     def _admits(self, leaf: str, charge: Charge) -> bool:
         """Whether limits, and quotas for what cannot give way, bear the pod beside what is held and what is exposed."""

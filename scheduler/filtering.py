@@ -41,6 +41,7 @@ class Filtering:
             return FilterVerdict(refused=dict.fromkeys(offered, Code.INVALID_REQUEST))
         if record.stage is Stage.UNQUEUED:
             return FilterVerdict(error=NOT_ADMITTED)
+        self._give_up_what_its_queue_no_longer_bears(record, now_ms)
         entry = self._cluster.ledger.entries.get(record.uid)
         sound = entry is not None and self._cluster.ledger.sound(entry.uid)
         if entry is not None and sound and entry.node in offered:
@@ -54,6 +55,16 @@ class Filtering:
         if not record.settled(now_ms):
             return FilterVerdict(error="a bind of this pod may still take effect: its place is kept until then")
         return self._replan(record, offered, only_nominated, now_ms)
+
+    def _give_up_what_its_queue_no_longer_bears(self, record: PodRecord, now_ms: int) -> None:
+        """Queues changed while a Binding was on its way, and that failed: now is the time to look."""
+        accounts = self._cluster.accounts
+        if record.queue_epoch == accounts.epoch or not record.settled(now_ms):
+            return
+        record.queue_epoch = accounts.epoch
+        entry = self._cluster.ledger.entries.get(record.uid)
+        if entry is not None and not entry.bound and not accounts.still_bears(record.facts):
+            self._cluster.release(record.uid)
 
     @staticmethod
     def _trouble(record: PodRecord, now_ms: int) -> str:
@@ -75,7 +86,9 @@ class Filtering:
             self._roster.alarm(record.learn_offered(allowed, now_ms, self._settings.fact_ttl_ms))
         if record.stage is Stage.UNQUEUED:
             return FilterVerdict(error=NOT_ADMITTED)
-        admission = self._cluster.accounts.admit(record.queue, record.request, record.preemptible)
+        admission = self._cluster.admit(
+            record.queue, record.request, record.constraints, preemptible=record.preemptible
+        )
         if admission.reason is not None:
             return FilterVerdict(error=NOT_ADMITTED)
         kept = Kept(admission.classes, self._reservations.forbidden(record, now_ms))
@@ -86,6 +99,8 @@ class Filtering:
             record.move(Stage.WAITING, "filter: no offered node fits", now_ms)
             codes = advise.refusals(self._cluster, record.facts, record.request, record.constraints, offered)
             return FilterVerdict(refused=codes)
+        if record.exposed:  # there is room by now: a round says whose turn it is
+            return FilterVerdict(error=NOT_ADMITTED)
         deadline_ms = now_ms + self._settings.booking_deadline_ms
         self._cluster.book(record.facts, record.request, allocation, deadline_ms)
         self._roster.leave(record.uid)

@@ -10,10 +10,13 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from queues.order import Rank
+from queues.runtimes import Span
 from scheduler.reason import Reason
 from scheduler.record import PodRecord
 from scheduler.room import Form, Kept, Room
 
+LAST: Final = Rank(True, 1 << 62, 1 << 62, "")
 ROOMS_REMEMBERED: Final = 1 << 14
 
 _rank = attrgetter("rank")
@@ -54,7 +57,7 @@ class Alike:
     circumstances are those of `mark`.
     """
 
-    __slots__ = ("block", "kind", "mark", "pods", "room")
+    __slots__ = ("block", "kind", "mark", "pods", "room", "tried_rank", "tried_span")
 
     def __init__(self, kind: Kind) -> None:
         self.kind: Final = kind
@@ -62,6 +65,9 @@ class Alike:
         self.block: Reason | None = None
         self.room: Room | None = None
         self.mark = Mark()
+        self.tried_rank: Rank = LAST
+        """Of the pod about which that was found out, and how long it would run; matters where nodes are reserved."""
+        self.tried_span: Span | None = None
 
 
 class Line:
@@ -69,7 +75,7 @@ class Line:
 
     def __init__(self) -> None:
         self._queues: dict[str, dict[Kind, Alike]] = {}
-        self._rooms: dict[tuple[Form, Kept], Room] = {}
+        self._rooms: dict[tuple[Form, Kept, bytes], Room] = {}
         self.vain: dict[str, tuple[Mark, int]] = {}
         """Queues of which nobody may start or has room, and the circumstances and number of the growth at which."""
 
@@ -111,11 +117,12 @@ class Line:
 
     def room(self, form: Form, kept: Kept, strict_slots: NDArray[np.bool_] | None = None) -> Room:
         """What is known about room for a form: the same for all queues from which the same is kept."""
-        found = self._rooms.get((form, kept))
+        key = (form, kept, b"" if strict_slots is None else strict_slots.tobytes())
+        found = self._rooms.get(key)
         if found is None:
             if len(self._rooms) >= ROOMS_REMEMBERED:
                 self._rooms.clear()
-            found = self._rooms[form, kept] = Room(form, kept, strict_slots)
+            found = self._rooms[key] = Room(form, kept, strict_slots)
         return found
 
     def validate(self) -> None:

@@ -29,6 +29,7 @@ class NodeClasses:
         self._count: dict[NodeClass, int] = {}
         self._gpu_milli: dict[NodeClass, int] = {}
         self._masks: dict[frozenset[NodeClass], NDArray[np.bool_]] = {}
+        self._numbered: NDArray[np.int64] | None = None
 
     def of(self, slot: int) -> NodeClass:
         """The class of a slot, the empty one where no node is."""
@@ -59,6 +60,7 @@ class NodeClasses:
         self._of.extend(None for _ in range(slot + 1 - len(self._of)))
         new, old = class_of(inventory, self.keys), self._of[slot]
         self._masks.clear()
+        self._numbered = None
         self._lose(slot)
         has = capacity_of(inventory, whole_slices=self.whole_slices)
         self._of[slot] = (new, has)
@@ -71,7 +73,17 @@ class NodeClasses:
     def clear(self, slot: int) -> None:
         """The node went."""
         self._masks.clear()
+        self._numbered = None
         self._lose(slot)
+
+    def among(self, slots: NDArray[np.bool_]) -> tuple[NodeClass, ...]:
+        """The classes of some slots (bool[slots]), in a fixed order."""
+        if self._numbered is None:
+            table = {of: number for number, of in enumerate(self.present)}
+            self._numbered = np.array([-1 if of is None else table[of[0]] for of in self._of], np.int64)
+        numbers = np.unique(self._numbered[: slots.size][slots[: self._numbered.size]])
+        present = self.present
+        return tuple(present[number] for number in numbers.tolist() if number >= 0)
 
     def mask(self, allowed: frozenset[NodeClass]) -> NDArray[np.bool_]:
         """bool[slots]: nodes of these classes. Read-only."""

@@ -73,11 +73,16 @@ class Planning:
         record.reason = None
         self._roster.leave(record.uid)
         self._reservations.drop(record.uid)
+        woken = record.exposed or self._has_to_be_woken(record, now_ms)
+        if record.exposed:  # from here on it is like any that was released for its plan
+            record.exposed = False
+            record.take(facts)
+        record.queue_epoch = self._cluster.accounts.epoch
         record.move(Stage.PLANNED if facts.gates else Stage.RELEASED, f"planned on {node}", now_ms)
         if facts.gated_by_us:
             nominate = self._cluster.node_count >= self._settings.nominate_from_nodes
             self._roster.outbox.append(Release(facts.uid, facts.namespace, facts.name, node, facts.gates, nominate))
-        elif self._has_to_be_woken(record, now_ms):
+        elif woken:
             again = facts.nominated_node == node
             self._roster.outbox.append(Nominate(facts.uid, facts.namespace, facts.name, node, again))
 

@@ -69,12 +69,16 @@ class PodRecord:
     """The leaf in which it waits; set, with the next three, when it begins to wait."""
     preemptible: bool = True
     wants: Amounts = NOTHING
+    queue_epoch: int = -1
+    """The state of the queues in which its booking was last held against them."""
     runtime_ms: int | None = None
     """How long it says that it runs."""
     rank: order.Rank = field(init=False)
     """Its place among those that wait; changes only in `take`."""
     was_gated: bool = False
     """Our gate has been seen on it. One that never had it was not released by anybody."""
+    exposed: bool = False
+    """Our gate was taken off for autoscalers to see it, not for a plan: it waits for its turn as before."""
     offered: OfferedFact | None = None
     offered_times: int = 0
     tried_epoch: int = -1
@@ -110,7 +114,7 @@ class PodRecord:
         """Takes newer facts, and the rank that follows from them."""
         self.facts = facts
         self.was_gated = self.was_gated or facts.gated_by_us
-        released = self.was_gated and not facts.gates
+        released = self.was_gated and not facts.gates and not self.exposed
         self.rank = order.rank(uid=facts.uid, priority=facts.priority, created_ms=facts.created_ms, released=released)
 
     def settled(self, now_ms: int) -> bool:

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
+from queues.runtimes import Span
 from scheduler import placement
 from scheduler.cluster import Cluster
 from scheduler.entry import Entry
@@ -98,7 +98,7 @@ class Reservations:
             if new is None:
                 self.drop(uid)
                 continue
-            if (new.awaited, new.low_ms) != (old.awaited, old.low_ms):
+            if new.awaited != old.awaited or _is_later(new.low_ms, old.low_ms, now_ms):
                 self.version += 1
             new.since_ms = old.since_ms
             self._of[uid] = new
@@ -115,6 +115,10 @@ class Reservations:
             and not self._ends_in_time(record, kept, now_ms)
             and not self._leaves_room(request, kept)
         )
+
+    def run_span(self, record: PodRecord) -> Span | None:
+        """How long the pod runs, as far as is known."""
+        return self._expectations.run_span(record.facts) if self._of else None
 
     @staticmethod
     def _is_behind(record: PodRecord, kept: Reservation) -> bool:
@@ -151,7 +155,16 @@ class Reservations:
         """Slots that could hold the pod if they were empty and are kept for nobody, those with the most free first."""
         if record.request is None:
             return []
-        mask = self._cluster.mask(record.facts, record.constraints) & could_hold(self._cluster, record)
+        mask = self._cluster.mask(record.facts, record.constraints) & self._cluster.could_hold(
+            record.request, record.constraints
+        )
+        admission = self._cluster.admit(
+            record.queue, record.request, record.constraints, preemptible=record.preemptible
+        )
+        if admission.reason is not None:
+            return []
+        if admission.classes is not None:
+            mask &= self._cluster.accounts.classes.mask(admission.classes)[: mask.size]
         for kept in self._of.values():
             mask[kept.slot] = False
         slots = np.flatnonzero(mask)
@@ -193,15 +206,10 @@ class Reservations:
         return sorted(found, key=lambda item: (item[0], item[1], -item[2].request.device_count, item[2].uid))
 
 
+def _is_later(new_ms: int | None, old_ms: int | None, now_ms: int) -> bool:
+    """Whether others have more time than before. A start that could be now moves with the clock and gives them none."""
+    return new_ms is not None and new_ms != now_ms and (old_ms is None or new_ms > old_ms)
+
+
 def _known(at_ms: int) -> int | None:
     return None if at_ms >= FOR_EVER_MS else at_ms
-
-
-def could_hold(cluster: Cluster, record: PodRecord) -> NDArray[np.bool_]:
-    """bool[slots]: nodes that have enough of everything for the pod in all, and whose own rules admit it."""
-    mask = cluster.eligibility.mask(record.constraints)[: len(cluster.state.inventories)]
-    if record.request is None:
-        return np.zeros(mask.size, np.bool_)
-    ask, arrays = cluster.state.ask(record.request), cluster.state.arrays
-    enough = (arrays.total[: mask.size, ask.columns] >= ask.amounts).all(axis=1)
-    return np.asarray(mask & enough, np.bool_)

@@ -88,6 +88,8 @@ class Room:
         request = self.form.request
         if not grown or request is None:
             return grown is None
+        if not self.kept.reserved.isdisjoint(grown):
+            return True  # it may leave room there now beside the one that the node is kept for
         left = self.slots(cluster)
         slots = grown if left is None else [slot for slot in grown if slot < left.size and left[slot]]
         return cluster.opens(request, self.form.constraints, slots)

@@ -69,10 +69,10 @@ class Roster:
     def _reread(self, record: PodRecord) -> bool:
         request, problem = self._read(record.facts)
         constraints = constraints_of(record.facts)
+        record.runtime_ms = expectation.declared_ms(record.facts)
         if (request, str(problem), constraints) == (record.request, str(record.problem), record.constraints):
             return False
         record.request, record.problem, record.constraints = request, problem, constraints
-        record.runtime_ms = expectation.declared_ms(record.facts)
         record.tried_epoch, record.offered = -1, None
         return True
 

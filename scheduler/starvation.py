@@ -7,6 +7,7 @@ from itertools import islice
 from typing import Final
 
 from queues.amounts import UNLIMITED
+from scheduler import planner
 from scheduler.cluster import Cluster
 from scheduler.line import Alike
 from scheduler.record import PodRecord
@@ -37,7 +38,7 @@ class Starvation:
             return
         self._next_ms = now_ms + LOOK_EVERY_MS
         for kept in list(self._reservations):
-            if kept.uid not in self._roster.waiting:
+            if kept.uid not in self._roster.waiting or not self._is_entitled(kept.record):
                 self._reservations.drop(kept.uid)
         self._reservations.refresh(now_ms)
         if self._reservations.full:
@@ -46,20 +47,35 @@ class Starvation:
         for record in sorted(starving, key=lambda record: (record.since_ms, record.rank)):
             if self._reservations.full:
                 return
-            if self._within_share(record):
+            if self._is_entitled(record):
                 self._reservations.claim(record, now_ms)
 
     def _starving(self, group: Alike, now_ms: int) -> Iterator[PodRecord]:
         """The first pods of the group that only room has been missing for, for long; no more than may get any."""
-        if group.block is not None or group.room is None or group.room.hopeless_at is None:
+        if group.block is not None:
             return
         said = self._cluster.accounts.tree.queues[group.kind.queue].spec.starving_after_ms
         after_ms = self._after_ms if said is None else said
         if after_ms <= 0:
             return
         for record in islice(group.pods, self._reservations.most):
-            if now_ms - record.since_ms >= after_ms and self._reservations.of(record.uid) is None:
+            if now_ms - record.since_ms < after_ms or self._reservations.of(record.uid) is not None:
+                continue
+            if planner.hopeless(self._cluster, self._roster.line, record, now_ms):
                 yield record
+
+    def _is_entitled(self, record: PodRecord) -> bool:
+        """Whether its queue lets it start, and is not beyond its share."""
+        if record.request is None or self._blocked(record):
+            return False
+        return self._within_share(record)
+
+    def _blocked(self, record: PodRecord) -> bool:
+        assert record.request is not None
+        admission = self._cluster.admit(
+            record.queue, record.request, record.constraints, preemptible=record.preemptible
+        )
+        return admission.reason is not None
 
     def _within_share(self, record: PodRecord) -> bool:
         accounts = self._cluster.accounts

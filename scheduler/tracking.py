@@ -23,9 +23,11 @@ class Tracking:
             record = self._roster.enter(facts, now_ms)
         elif record.stage is Stage.BOUND:
             return  # late news from before the Binding
-        elif self._roster.refresh(record, facts) and record.settled(now_ms):
+        elif self._roster.refresh(record, facts):
             # a gated pod may gain node selectors, annotations may be edited: what was booked may be wrong now
-            self._cluster.release(facts.uid)
+            record.queue_epoch = -1
+            if record.settled(now_ms):
+                self._cluster.release(facts.uid)
         self._cluster.relabel(facts)
         self.resume(record, "seen", now_ms)
 

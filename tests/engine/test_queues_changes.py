@@ -104,17 +104,20 @@ def test_work_that_stops_giving_way_counts_as_such(world: QueuedWorld) -> None:
     world.engine.validate()
 
 
-def test_a_running_pod_counts_where_its_label_says(world: QueuedWorld) -> None:
-    """As after a restart, which knows nothing but labels."""
-    world.set_queues(queue("a"), queue("b"))
+def test_a_running_pod_counts_where_it_started(world: QueuedWorld) -> None:
+    """Labels are no way around limits. (A restart knows labels alone; that they do not change is a policy's part.)"""
+    world.set_queues(queue("a", limit=1), queue("b", limit=1))
     world.create(in_queue("a", pod("p", whole=1)))
     world.schedule_all()
+    world.relabel("p", queue=None)
+    world.create(in_queue("a", pod("q", whole=1, created_ms=1)))
+    assert world.schedule_all() == {}
     world.relabel("p", queue="b")
-    again = QueuedWorld(engine(), pods=world.pods)
-    again.add_nodes(*world.nodes.values())
-    again.set_queues(queue("a"), queue("b"))
-    again.show("uid-p")
-    assert [held(world, name) for name in "ab"] == [held(again, name) for name in "ab"]
+    assert [held(world, name) for name in "ab"] == [1, 0]
+    assert world.schedule_all() == {}
+    world.end("p")
+    assert list(world.schedule_all()) == ["q"]
+    world.engine.validate()
 
 
 # -- queues that go --------------------------------------------------------------------------------

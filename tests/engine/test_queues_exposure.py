@@ -179,6 +179,8 @@ def test_a_release_for_show_that_failed_is_tried_again(world: QueuedWorld) -> No
     facts = in_queue("a", pod(name, whole=1, created_ms=1))
     world.create(facts)  # as if the patch had never come
     world.engine.released(facts.uid, False, world.now_ms)
+    assert exposed(world.plan()) == [], "not at once"
+    world.now_ms += 10_000
     assert exposed(world.plan()) == [name]
 
 

@@ -17,8 +17,9 @@ from hypothesis import strategies as st
 from queues.amounts import UNLIMITED
 from queues.spec import Access, QueueSpec, Terms
 from scheduler.pod import PodFacts
+from scheduler.record import Stage
 from tests.engine.world import GPU, node, pod
-from tests.replay.queued import QueuedWorld, engine, released
+from tests.replay.queued import QueuedWorld, engine, exposed, released
 from topology import vocabulary
 from topology.node import NodeFacts
 
@@ -154,7 +155,8 @@ def amounts_of(facts: PodFacts, where: str) -> dict[str, int]:
     if "gpu-fraction" in facts.annotations:
         milli += count * round(float(facts.annotations["gpu-fraction"]) * 1000)
     if "gpu-memory" in facts.annotations:
-        milli += count * -(-int(facts.annotations["gpu-memory"]) * 1000 // MIB[where])
+        card = MIB.get(where) or max(MIB.values())  # it waits: by the largest card
+        milli += count * -(-int(facts.annotations["gpu-memory"]) * 1000 // card)
     found = {"cpu": main.requests["cpu"], "gpu": milli}
     if where.startswith("h"):
         found["H100"] = milli
@@ -176,7 +178,7 @@ class Walk:
         self.worlds = (fresh(), fresh())
         self.rules = Rules((), {})
         self.labels: dict[str, dict[str, str]] = {}
-        self.serial = 0
+        self.serial = self.said = 0
         self.born_gated: set[str] = set()
         for facts in NODES.values():
             self._both(lambda world, facts=facts: world.add_nodes(facts))  # type: ignore[misc]
@@ -303,7 +305,35 @@ class Walk:
                     )
         for facts, _ in self._holders():
             assert facts.uid in who or self.rules.may_start(facts), facts.name
+        self._check_what_is_shown()
         return answer
+
+    def _check_what_is_shown(self) -> None:
+        """What was exposed lately fits on no node by the counters, and into its queues beside what else is released."""
+        new, self.said = exposed(self.world.said[self.said :]), len(self.world.said)
+        if not new:
+            return
+        released_to = [(facts, "") for facts in self.world.pods.values() if self._is_released_and_waits(facts)]
+        counts = self.rules.count(iter([*self._holders(), *released_to]))
+        for facts in (self.world.pods[f"uid-{name}"] for name in new):
+            path = self.rules.queue_of(facts)
+            assert path[0].autoscaling_visible, facts.name
+            fixed = facts.labels.get(vocabulary.PREEMPTIBILITY.key) == vocabulary.NON_PREEMPTIBLE
+            for spec in path:
+                for resource in amounts_of(facts, ""):
+                    limit = self.rules.bound(spec.name, resource, fixed=False)
+                    assert limit == UNLIMITED or counts[spec.name].held[resource] <= limit, (facts.name, spec.name)
+                    quota = self.rules.bound(spec.name, resource, fixed=True)
+                    most = counts[spec.name].fixed.get(resource, 0)
+                    assert not fixed or quota == UNLIMITED or most <= quota, (facts.name, spec.name)
+            assert not facts.annotations, "a share"
+            booked = self.world.engine.cluster.ledger.bookings
+            if not booked:
+                assert self.world.fits_in_tree(facts) == [], facts.name
+
+    def _is_released_and_waits(self, facts: PodFacts) -> bool:
+        record = self.world.engine.roster.records.get(facts.uid)
+        return record is not None and record.stage is Stage.WAITING and not facts.gates
 
     def plan(self) -> None:
         ms = self.chance.randint(0, 3000)

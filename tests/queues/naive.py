@@ -82,7 +82,7 @@ def goes_first(
     for rule in _RULES:
         mine, other = (rule(view) for view in views)
         if mine != other:
-            return mine < other
+            return bool(mine < other)
     ours, theirs = (view.allocatable for view in views)
     if ours != theirs:
         if all(a <= b for a, b in zip(ours, theirs, strict=True)):

@@ -85,7 +85,8 @@ class Run:
     held: list[tuple[str, Charge]] = field(default_factory=list)
     wanted: list[tuple[str, Amounts]] = field(default_factory=list)
 
-    def step(self, draw: st.DrawFn) -> None:
+    def step(self, data: st.DataObject) -> None:
+        draw = data.draw
         leaves = [queue.name for queue in self.books.tree.leaves]
         match draw(st.sampled_from(["hold", "want", "free", "unwant"])):
             case "hold":
@@ -109,7 +110,7 @@ def test_dividing_again_after_any_change_is_dividing_everything_plainly(
     total, k_milli, usage = data.draw(AMOUNTS), 0, None
     for _ in range(data.draw(st.integers(1, 6))):
         for _ in range(data.draw(st.integers(0, 2))):
-            run.step(data.draw)
+            run.step(data)
         if data.draw(st.booleans()):
             total = data.draw(AMOUNTS)
         if data.draw(st.booleans()):
@@ -197,6 +198,15 @@ def test_usage_over_time_has_everything_divided_anew(monkeypatch: pytest.MonkeyP
     division.divide(books, total, k_milli=1000, usage={"b2": Amounts(0, 0, 600_000)})
     assert levels.seen == 3
     assert books["b1"].fair_share.gpu_milli == 7000
+
+
+def test_usage_that_does_not_count_has_nothing_divided_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    books, levels = Books(Tree(COMPANY)), Levels(monkeypatch)
+    division.divide(books, NOTHING, usage={"b1": Amounts(0, 0, 600_000)})
+    assert levels.seen
+    division.divide(books, NOTHING, usage={"b1": Amounts(0, 0, 700_000)})
+    division.divide(books, NOTHING, k_milli=1000)
+    assert not levels.seen
 
 
 def test_a_tree_of_broken_queues_has_nothing_to_divide() -> None:

@@ -138,8 +138,7 @@ def test_shares_that_differ_by_less_than_any_float_can_tell_are_told_apart() -> 
 
 def test_what_a_queue_has_no_claim_on_counts_by_the_unit() -> None:
     """A device weighs as a thousand full shares do, and so does a megabyte."""
-    none = {"cpu": Terms(), "memory": Terms(), "gpu": Terms()}
-    left, right = QueueSpec("left", **none), QueueSpec("right", **none)
+    left, right = (QueueSpec(name, cpu=Terms(), memory=Terms(), gpu=Terms()) for name in ("left", "right"))
     keys = [
         queue_key(Queue(spec, (spec.name,), ()), Standing(held), None, Amounts())
         for spec, held in ((left, Amounts(gpu_milli=2000)), (right, Amounts(memory_bytes=1_999_999)))

@@ -203,8 +203,8 @@ def test_s14_no_node_can_yield_so_much() -> None:
 
 
 def test_s18_priority_of_a_queue_does_not_reach_what_runs_within_quota() -> None:
-    """KAI #2065, first half. 12 devices, queues A (priority 90) and B (80), quota 8 each; a job of 8 of B runs, one of 8
-    of A arrives → it waits.
+    """KAI #2065, first half. 12 devices, queues A (priority 90) and B (80), quota 8 each; a job of 8 of B runs, one
+    of 8 of A arrives → it waits.
     """
     world = QueuedWorld(engine())
     world.add_nodes(node("n1", gpus=12))
