@@ -94,3 +94,26 @@ def may_create(client: Kube) -> bool:
     except ApiError:
         return False
     return True
+
+
+@pytest.mark.parametrize("word", ["queue", "preemptibility"])
+def test_the_queue_of_a_pod_is_settled_once_it_has_a_node(kube: Kube, word: str) -> None:
+    """Until then its author may change it."""
+
+    def label(value: str | None, other: str) -> None:
+        labels = {f"tangram.scheduler/{word}": value, "other": other}
+        kube.patch(PODS, "pod", {"metadata": {"labels": labels}}, NAMESPACE)
+
+    kube.create(node("n1"))
+    create(kube, "pod")
+    label("first", "1")
+    label("second", "2")
+    kube.patch(PODS, "pod", [{"op": "remove", "path": "/spec/schedulingGates/0"}], NAMESPACE)
+    kube.bind(kube.get(PODS, "pod", NAMESPACE), "n1")
+    for value in ("third", None):
+        with pytest.raises(ApiError, match="until it ends") as denied:
+            label(value, "3")
+        assert denied.value.status == 403
+    label("second", "4")
+    with pytest.raises(ApiError, match="until it ends"):
+        kube.patch(PODS, "pod", {"metadata": {"labels": {f"kai.scheduler/{word}": "other"}}}, NAMESPACE)
