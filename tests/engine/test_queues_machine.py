@@ -239,12 +239,12 @@ class Walk:
 
     def relabel(self) -> None:
         facts, label = self._pick(), self.chance.choice([*QUEUES, "gone", None])
-        if facts is not None:
+        if facts is not None and facts.node_name is None:  # a policy keeps the labels of those that have a node
             self._both(lambda world: world.relabel(facts.name, queue=label))
 
     def give_way_or_not(self) -> None:
         facts, value = self._pick(), self.chance.choice([vocabulary.PREEMPTIBLE, vocabulary.NON_PREEMPTIBLE])
-        if facts is not None:
+        if facts is not None and facts.node_name is None:
             self._both(lambda world: world.relabel(facts.name, preemptibility=value))
 
     def queues(self, specs: tuple[QueueSpec, ...] | None = None) -> None:
