@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -71,7 +72,8 @@ def test_two_leaves_share_the_limit_of_their_parent(world: QueuedWorld) -> None:
 def test_limits_of_cpu_and_memory(world: QueuedWorld, resource: str) -> None:
     world.add_nodes(node("n1"))
     limit = {"cpu": 2500, "memory": 5 << 29}[resource]
-    world.set_queues(queue("a", **{resource: Terms(UNLIMITED, limit)}))
+    terms: dict[str, Any] = {resource: Terms(UNLIMITED, limit)}
+    world.set_queues(queue("a", **terms))
     wants(world, "a", 3, whole=0)
     assert len(world.schedule_all()) == 2
     reason = world.reason("a-02")

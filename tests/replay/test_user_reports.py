@@ -7,12 +7,14 @@ HAMi. Where a report is about a gang, single pods stand for it.
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 
 import pytest
 
 from extender_api import text
-from queues.spec import Terms
+from queues.spec import QueueSpec, Terms
 from scheduler.explanation import explain
 from scheduler.instruction import BindOrder, Tell
 from scheduler.reason import Code
@@ -286,9 +288,9 @@ def test_s22_a_restart_at_any_point(moment: int) -> None:
         world.now_ms += 120_000
         world.plan()
 
-    script = [create, world.plan]
+    script: list[Callable[[], object]] = [create, world.plan]
     for name in ("p0", "p1", "p2"):
-        script += [lambda name=name: filter_(name), lambda name=name: start(name), lambda name=name: finish(name)]  # type: ignore[misc]
+        script += [partial(filter_, name), partial(start, name), partial(finish, name)]
     script += [world.plan, lambda: world.delete("uid-p1"), world.plan, lambda: world.delete("uid-p3"), tick]
     script += [world.schedule_all, lambda: world.end("p0"), world.schedule_all, tick, world.schedule_all]
     assert len(script) > 20
@@ -307,12 +309,12 @@ def test_s22_a_restart_at_any_point(moment: int) -> None:
     assert world.engine.cluster.accounts.books["org"].allocated.gpu_milli == 3000
 
 
-def _restarted(world: QueuedWorld, specs: list[object]) -> QueuedWorld:
+def _restarted(world: QueuedWorld, specs: Sequence[QueueSpec]) -> QueuedWorld:
     """The same truth, and an engine that has forgotten everything."""
     world.engine = engine()
     for facts in world.nodes.values():
         world.engine.cluster.set_node(facts)
-    world.set_queues(*specs)  # type: ignore[arg-type]
+    world.set_queues(*specs)
     for uid in sorted(world.pods):
         world.show(uid)
     return world
