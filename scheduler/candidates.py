@@ -108,7 +108,7 @@ class Candidates:
     def _heap(self, leaf: str, groups: Mapping[Kind, Alike]) -> _Waiting | None:
         """None when it is known that nobody of the queue may start now."""
         queue, circumstances = self._cluster.accounts.tree.queues[leaf], (self._mark(leaf), self._cluster.growth.now)
-        if self._line.vain.get(leaf) == circumstances:
+        if not queue.spec.strict_fifo and self._line.vain.get(leaf) == circumstances:
             return None
         heap = [(group.pods[0].rank, 0, group) for group in groups.values()]
         waiting = _Waiting(heap, queue.spec.strict_fifo, circumstances[0])
@@ -206,13 +206,25 @@ class Candidates:
         """Who holds up the queue since an earlier round."""
         for _, _, group in sorted(waiting.heap, key=lambda entry: entry[0]):
             record = group.pods[0]
-            if group.mark.strict_head not in (None, record.uid):
+            if group.mark.strict_head is not None and group.mark.strict_head[0] != record.uid:
                 return  # what held it up has gone
             as_before = waiting.mark._replace(strict_head=group.mark.strict_head)
             if self._is_open(group, replace(waiting, mark=as_before)):
                 return  # has to be tried, which tells
+            if group.block is None and self._is_beyond(record):
+                group.mark = Mark()  # its queue has come to hold more since: now it waits for that, and not for room
+                return
             if record.not_before_ms <= self._now_ms and self._hold_up(waiting, record, group):
                 return
+
+    def _is_beyond(self, record: PodRecord) -> bool:
+        """Whether its queue does not let the pod start."""
+        if record.request is None:
+            return False
+        admission = self._cluster.admit(
+            record.queue, record.request, record.constraints, preemptible=record.preemptible
+        )
+        return admission.reason is not None
 
     def _hold_up(self, waiting: _Waiting, record: PodRecord, group: Alike) -> bool:
         """The pod, which may not start now, holds up those behind it, unless it can never start as things are."""
@@ -230,7 +242,7 @@ class Candidates:
         if head is None:
             return False
         waiting.strict_head = head
-        waiting.mark = waiting.mark._replace(strict_head=head.uid)
+        waiting.mark = waiting.mark._replace(strict_head=(head.uid, head.resource))
         group.mark = waiting.mark
         return True
 

@@ -26,14 +26,15 @@ class Mark(NamedTuple):
     """Circumstances: as long as they are the same, what keeps a group from starting still does.
 
     Numbers of changes: of the queues, of reservations, of classes of nodes, and of the times that the group's queue or
-    one above it came to hold less; and the uid of the pod that holds up a strict queue.
+    one above it came to hold less; and the uid of the pod that holds up a strict queue, with the resource of which its
+    queue has to hold less first ("": it waits for room).
     """
 
     epoch: int = -1
     reservations: int = 0
     classes: int = 0
     freed: int = 0
-    strict_head: str | None = None
+    strict_head: tuple[str, str] | None = None
 
 
 class Kind(NamedTuple):

@@ -359,6 +359,26 @@ def test_the_first_of_a_strict_queue_waits_for_quota_and_others_for_the_same(wor
     assert set(world.schedule_all()) == {"three", "one"}
 
 
+def test_the_first_of_a_strict_queue_comes_to_wait_for_quota_instead_of_room(world: QueuedWorld) -> None:
+    """More important work used the quota up meanwhile: the first keeps nothing but quota from those behind."""
+    here, there = {"zone": "here"}, {"zone": "there"}
+    world.add_nodes(node("n1", gpus=1, labels=here), node("n2", gpus=1, labels=there))
+    world.set_queues(strict("a", limit=1), queue("b"))
+    world.create(in_queue("b", pod("holds", whole=1, node_selector=here)))
+    world.schedule_all()
+    world.create(
+        in_queue("a", pod("first", whole=1, created_ms=1, node_selector=here)),
+        in_queue("a", pod("cpu-only", created_ms=2, node_selector=here)),
+    )
+    assert world.schedule_all() == {}
+    assert world.reason("cpu-only").nodes[Code.BEHIND_STRICT_HEAD] == 1
+    urgent = in_queue("a", pod("urgent", whole=1, created_ms=3, priority=9, node_selector=there, gated=False))
+    world.pods[urgent.uid] = urgent  # kube-scheduler is quicker than the watch
+    assert world.schedule(urgent.uid, ["n2"]) == "n2"
+    assert world.schedule_all() == {"cpu-only": "n1"}
+    assert world.reason("first").code is Code.OVER_LIMIT
+
+
 def test_strict_order_is_kept_while_the_queue_fills(world: QueuedWorld) -> None:
     world.add_nodes(node("n1", gpus=2))
     world.set_queues(strict("a"))

@@ -127,6 +127,17 @@ def test_shares_are_never_shown(world: QueuedWorld) -> None:
     assert world.engine.exposure.hidden == {"a"}
 
 
+def test_shares_are_not_shown_although_cpu_is_missing_too(world: QueuedWorld) -> None:
+    """What an autoscaler would buy for the CPU alone need not have a device."""
+    world.add_nodes(node("n1", gpus=1, cpu_milli=1000))
+    world.set_queues(visible("a"))
+    world.create(*(in_queue("a", share(f"s{at}", "0.2", created_ms=at)) for at in range(3)))
+    assert list(world.schedule_all()) == ["s0"]
+    world.plan()
+    assert world.fits_in_tree(world.pods["uid-s1"]) == []
+    assert exposed(world.said) == []
+
+
 def test_whole_devices_are_not_shown_where_shares_hide_the_shortage(world: QueuedWorld) -> None:
     world.add_nodes(node("n1", gpus=2))
     world.set_queues(visible("a"), queue("shares"))
@@ -196,6 +207,23 @@ def test_when_the_queue_changes_its_mind_what_was_shown_gets_an_error(world: Que
         verdict = world.engine.filter(world.pods[f"uid-{name}"], ["n1"], world.now_ms)
         assert verdict.error
         assert not verdict.refused
+
+
+def test_what_lost_its_plan_without_a_gate_counts_as_shown_in_any_queue(world: QueuedWorld) -> None:
+    """Autoscalers see it, whatever its queue says about them: the limit above both bears one more, not two."""
+    world.add_nodes(node("n1", gpus=2))
+    specs = [queue("top", limit=2), queue("plain", "top"), visible("shown", "top")]
+    world.set_queues(*specs, queue("other"))
+    world.create(in_queue("plain", pod("planned", whole=1, created_ms=1)))
+    world.plan()
+    world.set_queues(queue("top", limit=2), queue("plain", "top", cordoned=True), visible("shown", "top"))
+    world.create(pod("stranger", whole=2, scheduler="other", node_name="n1"))
+    world.set_queues(*specs)
+    many(world, "shown", 3)
+    world.plan()
+    world.plan()
+    assert not world.pods["uid-planned"].gates
+    assert exposed(world.said) == ["shown00"]
 
 
 def test_a_pod_that_rules_keep_from_every_node_is_shown(world: QueuedWorld) -> None:
