@@ -67,20 +67,20 @@ class UsageFollower:
         if self._service.ready() is not None:
             self._loaded = False  # another replica samples; what it has saved is read when we act again
             return
-        if not self._loaded and not await self._load():
-            return  # a week of samples is not overwritten because nobody answered
+        if not self._loaded:
+            await self._load()
         accounts = self._service.engine.cluster.accounts
         now_ms = self._clock()
         held = {name: standing.allocated for name, standing in accounts.books.standings.items()}
         self.history.sample(now_ms, held, accounts.capacity)
         accounts.usage = self.history.usage(now_ms)
         self._service.wake()
-        if now_ms - self._saved_ms >= SAVE_EVERY_MS:
+        # a week of samples is not overwritten because nobody answered when they were asked for
+        if self._loaded and now_ms - self._saved_ms >= SAVE_EVERY_MS:
             self._saved_ms = now_ms
             await self._store.save(await asyncio.to_thread(self.history.dump))
 
-    async def _load(self) -> bool:
-        """Whether it is known now what was saved."""
+    async def _load(self) -> None:
         text = await self._store.load()
         self._loaded = self._store.answered
         if text is not None:
@@ -88,4 +88,3 @@ class UsageFollower:
                 self.history.load(text, self._clock())
             except HistoryError as err:
                 logger.warning("%s; it begins anew", err)
-        return self._loaded

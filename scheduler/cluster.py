@@ -25,7 +25,7 @@ from scheduler.neighbours import Neighbours
 from scheduler.pod import PodFacts
 from scheduler.policy import PlacementPolicy
 from scheduler.reason import Code, Reason
-from scheduler.request import Request
+from scheduler.request import Demand, Request
 from scheduler.state import ClusterState
 from topology.inventory import InventorySettings, NodeInventory, describe
 from topology.node import NodeFacts
@@ -211,6 +211,9 @@ class Cluster:
         mask = self.eligibility.mask(constraints)[: len(self.state.inventories)]
         ask, arrays = self.state.ask(request), self.state.arrays
         enough = (arrays.total[: mask.size, ask.columns] >= ask.amounts).all(axis=1)
+        if request.demand is Demand.SHARE:
+            large = arrays.device_healthy & (arrays.device_total_mib >= request.share_memory_mib)
+            enough &= (arrays.shares & (large.sum(axis=1) >= request.device_count))[: mask.size]
         return np.asarray(mask & enough, np.bool_)
 
     def admit(self, queue: str, request: Request, constraints: Constraints, *, preemptible: bool) -> Admission:

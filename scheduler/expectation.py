@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Hashable
+from functools import lru_cache
 from typing import Final, NamedTuple
 
 from queues.runtimes import Runtimes, Span
@@ -11,19 +12,17 @@ from scheduler.claim import queue_named
 from scheduler.pod import PodFacts
 from topology import duration, vocabulary
 
-_GENERATED: Final = re.compile(r"(-[a-z0-9]{4,10})?-([0-9]+|[bcdfghjklmnpqrstvwxz2456789]{5,10})$", re.ASCII)
-"""What controllers add to the names of what they make: a hash, an index, both."""
+_HASH: Final = "[bcdfghjklmnpqrstvwxz2456789]{5,10}"
+_GENERATED: Final = re.compile(rf"(-{_HASH})?-([0-9]+|{_HASH})$", re.ASCII)
+"""What controllers add to the names of what they make: a hash, an index, both. Hashes have no vowels, words do."""
+_LASTING: Final = frozenset({"ReplicaSet", "StatefulSet", "DaemonSet", "ReplicationController"})
+"""Owners whose pods run until somebody ends them."""
 
 
 def declared_ms(pod: PodFacts) -> int | None:
     """What the pod says of its run time in milliseconds; None when it says nothing that can be read."""
     written = _written(pod)
-    if written is None:
-        return None
-    try:
-        return duration.parse_ms(written) or None
-    except duration.DurationError:
-        return None
+    return None if written is None else _milliseconds(written)
 
 
 def misunderstandings(pod: PodFacts) -> dict[str, str]:
@@ -33,6 +32,14 @@ def misunderstandings(pod: PodFacts) -> dict[str, str]:
         return {}
     key = vocabulary.EXPECTED_RUNTIME.key
     return {"EXPECTED_RUNTIME_UNREADABLE": f"annotation {key}: {written[:64]!r} has no effect: write {duration.FORM}"}
+
+
+@lru_cache(maxsize=4096)
+def _milliseconds(written: str) -> int | None:
+    try:
+        return duration.parse_ms(written) or None
+    except duration.DurationError:
+        return None
 
 
 def _written(pod: PodFacts) -> str | None:
@@ -76,18 +83,26 @@ class Expectations:
     def end_span(self, uid: str, now_ms: int) -> Span | None:
         """How long from now until the running pod ends. One that outlives what was expected ends nobody knows when."""
         running = self._running.get(uid)
-        if running is None:
-            return None
-        span = self.run_span(running.pod)
+        return None if running is None else self._left(running.pod, now_ms - running.started_ms)
+
+    def end_of(self, pod: PodFacts, now_ms: int) -> Span | None:
+        """How long from now until a pod that has its place ends; one that does not run yet starts now."""
+        running = self._running.get(pod.uid)
+        started_ms = pod.started_ms if running is None else running.started_ms
+        return self._left(pod, 0 if started_ms is None else now_ms - started_ms)
+
+    def _left(self, pod: PodFacts, age_ms: int) -> Span | None:
+        span = self.run_span(pod)
         if span is None:
             return None
-        age_ms = now_ms - running.started_ms
         late = span.high_ms is None or age_ms > span.high_ms
         return Span(max(span.low_ms - age_ms, 0), None if late or span.high_ms is None else span.high_ms - age_ms)
 
 
 def _kinds(pod: PodFacts) -> tuple[Hashable, ...]:
-    """What a pod has in common with those before it, from narrow to wide."""
+    """What a pod has in common with those before it, from narrow to wide; nothing where its like does not end."""
+    if pod.owner is not None and pod.owner.kind in _LASTING:
+        return ()
     devices = tuple(sorted((name, amount) for c in pod.containers for name, amount in c.limits.items() if "/" in name))
     owner = pod.owner
     name = pod.name if owner is None else owner.name

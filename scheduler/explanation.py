@@ -126,7 +126,7 @@ def _when_the_queue_gives_back(
         if reason.code is Code.NON_PREEMPTIBLE_OVER_QUOTA and holding.charge.preemptible:
             continue
         amount = holding.charge.amounts[resource]
-        span = expectations.end_span(holding.pod.uid, now_ms) if amount else None
+        span = expectations.end_of(holding.pod, now_ms) if amount else None
         if span is not None:
             ends.append((span.low_ms, span.high_ms, amount))
     low_ms = _reached([(low, amount) for low, _, amount in ends], missing)

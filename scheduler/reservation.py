@@ -11,25 +11,31 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from queues.runtimes import Span
 from scheduler import placement
 from scheduler.cluster import Cluster
-from scheduler.entry import Entry
+from scheduler.estimate import FOR_EVER_MS, Departures, Doubt, Wait
 from scheduler.expectation import Expectations
 from scheduler.record import PodRecord
-from scheduler.request import Request
+from scheduler.request import Demand, Request
+from scheduler.state import ClusterState
 
 NODES_LOOKED_AT: Final = 64
 """The nodes with the most free devices (or CPU) among which a reservation chooses."""
-FOR_EVER_MS: Final = 1 << 62
 
 
 @dataclass(slots=True)
 class Reservation:
     """A node that is kept for a pod, those that have to go from it first, and when that will be (epoch ms).
 
-    `low_ms` is when the pod may start at the earliest, `high_ms` at the latest; None is unknown.
+    `low_ms` is when the pod may start at the earliest, `high_ms` at the latest; None is unknown. `late` says that
+    somebody awaited has outlived what was expected of him, so that it may be at any time.
+
+    The wait ends, whatever comes: others come to be awaited only when those awaited do not suffice, and
+    `lent_until_ms`, when whoever uses the node meanwhile has to be gone (None: nobody may), is the first `low_ms` that
+    was known and never moves.
     """
 
     record: PodRecord
@@ -39,6 +45,8 @@ class Reservation:
     awaited: tuple[str, ...] = ()
     low_ms: int | None = None
     high_ms: int | None = None
+    late: bool = False
+    lent_until_ms: int | None = None
 
     @property
     def uid(self) -> str:
@@ -52,7 +60,9 @@ class Reservations:
         self._cluster = cluster
         self._expectations = expectations
         self.most = most
+        self._departures = Departures(cluster, expectations)
         self._of: dict[str, Reservation] = {}
+        self._growth_seen = cluster.growth.now
         self.version = 0
 
     def __iter__(self) -> Iterator[Reservation]:
@@ -82,37 +92,58 @@ class Reservations:
 
     def outlook(self, record: PodRecord, now_ms: int) -> Reservation | None:
         """The reservation that the pod would get."""
-        found = [wait for slot in self._candidates(record) if (wait := self._wait(record, slot, now_ms)) is not None]
-        if not found:
+        if record.request is None:
             return None
-        return min(found, key=lambda wait: (wait.low_ms is None, wait.low_ms or 0, len(wait.awaited), wait.node))
+        best: Wait | None = None
+        for slot in self._candidates(record):
+            wait = self._departures.wait(record.request, slot, now_ms, best=best)
+            if wait is not None and (best is None or wait < best):
+                best = wait
+        return None if best is None else _reservation(record, best, now_ms)
 
     def refresh(self, now_ms: int) -> None:
         """Brings starts up to date. A reservation whose node went, closed or can never hold the pod is dropped."""
+        grown = self._cluster.growth.since(self._growth_seen)
+        self._growth_seen = self._cluster.growth.now
         for uid, old in list(self._of.items()):
             new = None
             name = self._cluster.state.inventories[old.slot]
             mask = self._cluster.mask(old.record.facts, old.record.constraints)
             if name is not None and name.name == old.node and mask[old.slot]:
-                new = self._wait(old.record, old.slot, now_ms)
+                new = self._renewed(old, now_ms)
             if new is None:
                 self.drop(uid)
                 continue
-            if new.awaited != old.awaited or _is_later(new.low_ms, old.low_ms, now_ms):
+            # others may use the node now if something became free there, or was lent to them
+            same = (new.awaited, new.lent_until_ms) == (old.awaited, old.lent_until_ms)
+            if not same or grown is None or old.slot in grown:
                 self.version += 1
-            new.since_ms = old.since_ms
             self._of[uid] = new
+
+    def _renewed(self, old: Reservation, now_ms: int) -> Reservation | None:
+        """The reservation of the same node as things are now, None when it can never hold the pod."""
+        if old.record.request is None:
+            return None
+        wait = self._departures.wait(old.record.request, old.slot, now_ms, first=old.awaited)
+        if wait is None:
+            return None
+        new = _reservation(old.record, wait, old.since_ms)
+        if old.lent_until_ms is not None:
+            new.lent_until_ms = old.lent_until_ms
+        return new
 
     def forbidden(self, record: PodRecord, now_ms: int) -> frozenset[int]:
         """The slots that are kept from a pod."""
         request = record.request
         if not self._of or request is None or not record.rank.not_released:
             return frozenset()
+        span = self._expectations.run_span(record.facts)
+        end_ms = FOR_EVER_MS if span is None or span.high_ms is None else now_ms + span.high_ms
         return frozenset(
             kept.slot
             for kept in self._of.values()
             if self._is_behind(record, kept)
-            and not self._ends_in_time(record, kept, now_ms)
+            and (kept.lent_until_ms is None or end_ms > kept.lent_until_ms)
             and not self._leaves_room(request, kept)
         )
 
@@ -125,12 +156,6 @@ class Reservations:
         if record.uid == kept.uid:
             return False
         return record.queue != kept.record.queue or record.rank > kept.record.rank
-
-    def _ends_in_time(self, record: PodRecord, kept: Reservation, now_ms: int) -> bool:
-        span = self._expectations.run_span(record.facts)
-        if span is None or span.high_ms is None or kept.low_ms is None:
-            return False
-        return now_ms + span.high_ms <= kept.low_ms
 
     def _leaves_room(self, request: Request, kept: Reservation) -> bool:
         """Whether the reserved pod still fits when the request takes the node now and those awaited have gone."""
@@ -158,6 +183,8 @@ class Reservations:
         mask = self._cluster.mask(record.facts, record.constraints) & self._cluster.could_hold(
             record.request, record.constraints
         )
+        # 64 nodes whose devices are too small must not hide one whose devices are large enough
+        mask &= devices_suffice(self._cluster.state, record.request)[: mask.size]
         admission = self._cluster.admit(
             record.queue, record.request, record.constraints, preemptible=record.preemptible
         )
@@ -174,42 +201,27 @@ class Reservations:
         order = np.lexsort((arrays.rank[slots], -free))
         return [int(slot) for slot in slots[order[:NODES_LOOKED_AT]]]
 
-    def _wait(self, record: PodRecord, slot: int, now_ms: int) -> Reservation | None:
-        """Who has to go from the node before the pod fits, first those that end first; None when it never does."""
-        state, inventory = self._cluster.state, self._cluster.state.inventories[slot]
-        assert inventory is not None
-        assert record.request is not None
-        awaited: list[str] = []
-        low_ms = high_ms = now_ms
-        mark = state.checkpoint()
-        try:
-            for end_low_ms, end_high_ms, entry in self._ends(inventory.name, now_ms):
-                if placement.place_on(state, record.request, slot) is not None:
-                    break
-                state.give(slot, entry.request, entry.devices)
-                awaited.append(entry.uid)
-                low_ms, high_ms = max(low_ms, end_low_ms), max(high_ms, end_high_ms)
-            if placement.place_on(state, record.request, slot) is None:
-                return None
-        finally:
-            state.rollback(mark)
-        return Reservation(record, slot, inventory.name, now_ms, tuple(awaited), _known(low_ms), _known(high_ms))
 
-    def _ends(self, node: str, now_ms: int) -> list[tuple[int, int, Entry]]:
-        """Who is on the node, with the earliest and latest end from now in epoch ms, those that end first before."""
-        found = []
-        for entry in self._cluster.ledger.on_node(node):
-            span = self._expectations.end_span(entry.uid, now_ms)
-            low_ms = FOR_EVER_MS if span is None else now_ms + span.low_ms
-            high_ms = FOR_EVER_MS if span is None or span.high_ms is None else now_ms + span.high_ms
-            found.append((low_ms, high_ms, entry))
-        return sorted(found, key=lambda item: (item[0], item[1], -item[2].request.device_count, item[2].uid))
-
-
-def _is_later(new_ms: int | None, old_ms: int | None, now_ms: int) -> bool:
-    """Whether others have more time than before. A start that could be now moves with the clock and gives them none."""
-    return new_ms is not None and new_ms != now_ms and (old_ms is None or new_ms > old_ms)
+def _reservation(record: PodRecord, wait: Wait, since_ms: int) -> Reservation:
+    low_ms = _known(wait.low_ms)
+    high_ms = _known(max((departure.high_ms for departure in wait.awaited), default=wait.low_ms))
+    awaited = tuple(departure.entry.uid for departure in wait.awaited)
+    late = any(departure.doubt is Doubt.LATE for departure in wait.awaited)
+    return Reservation(record, wait.slot, wait.node, since_ms, awaited, low_ms, high_ms, late, low_ms)
 
 
 def _known(at_ms: int) -> int | None:
     return None if at_ms >= FOR_EVER_MS else at_ms
+
+
+def devices_suffice(state: ClusterState, request: Request) -> NDArray[np.bool_]:
+    """bool[slots]: nodes with as many healthy devices, each large enough, or whose devices are only counted."""
+    ask, arrays, size = state.ask(request), state.arrays, len(state.inventories)
+    healthy = arrays.device_healthy[:size]
+    if request.demand is Demand.SHARE:
+        large = arrays.device_total_mib[:size] >= (0 if request.share_milli else request.share_memory_mib)
+        return np.asarray(arrays.shares[:size] & ((healthy & large).sum(axis=1) >= request.device_count), np.bool_)
+    if request.demand is Demand.WHOLE:
+        modelled = (arrays.device_column[:size] == ask.device_column) & (arrays.device_count[:size] > 0)
+        return np.asarray(~modelled | (healthy.sum(axis=1) >= request.device_count), np.bool_)
+    return np.ones(size, np.bool_)

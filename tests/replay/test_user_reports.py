@@ -19,7 +19,7 @@ from scheduler.explanation import explain
 from scheduler.instruction import BindOrder, Tell
 from scheduler.reason import Code
 from scheduler.remedy import Change
-from tests.engine.world import node, pod
+from tests.engine.world import node, pod, share
 from tests.replay.clock import MINUTE, Clock
 from tests.replay.queued import QueuedWorld, engine, in_queue, queue, released
 
@@ -93,18 +93,22 @@ def test_s3_strict_the_second_wants_other_nodes_than_the_first() -> None:
     assert world.schedule_all() == {"first": "a"}
 
 
-@pytest.mark.parametrize("wish", ["more than its limit", "more than any node has", "a label that no node has"])
+NEVER = {
+    "more than its limit": pod("first", whole=7),
+    "more than any node has": pod("first", whole=5),
+    "a label that no node has": pod("first", whole=1, node_selector={"zone": "nowhere"}),
+    "shares of more devices than any node has": share("first", "0.1", devices=5),
+    "more memory than any card has": pod("first", annotations={"gpu-memory": "40001"}),
+}
+
+
+@pytest.mark.parametrize("wish", NEVER)
 def test_s3_strict_the_first_can_never_start(wish: str) -> None:
     """Kueue #6970, #6929. The first is inadmissible, the second, of the same priority, is not → the second starts."""
     world = QueuedWorld(engine())
     world.add_nodes(node("n1", gpus=4))
     world.set_queues(queue("strict", strict_fifo=True, limit=6))
-    never = {
-        "more than its limit": pod("first", whole=7),
-        "more than any node has": pod("first", whole=5),
-        "a label that no node has": pod("first", whole=1, node_selector={"zone": "nowhere"}),
-    }[wish]
-    world.create(in_queue("strict", never), in_queue("strict", pod("second", whole=4, created_ms=1)))
+    world.create(in_queue("strict", NEVER[wish]), in_queue("strict", pod("second", whole=4, created_ms=1)))
     assert list(world.schedule_all()) == ["second"]
 
 
