@@ -376,8 +376,11 @@ def test_advise_mode_has_no_policies() -> None:
 
 def test_the_protection_policy_names_both_annotations_everywhere() -> None:
     policy = one("base", "ValidatingAdmissionPolicy")["spec"]
-    assert len(policy["validations"]) == 2
-    for validation in policy["validations"]:
+    *about_annotations, about_labels = policy["validations"]
+    assert len(about_annotations) == 2
+    for spelling in (*vocabulary.QUEUE.spellings, *vocabulary.PREEMPTIBILITY.spellings):
+        assert f"'{spelling}'" in about_labels["expression"]
+    for validation in about_annotations:
         for text in (validation["expression"], validation["message"]):
             assert vocabulary.ALLOCATION in text
             assert vocabulary.GPU_UUIDS in text
