@@ -48,9 +48,8 @@ class Exposure:
         self._forget_those_that_wait_no_longer()
         hidden = set()
         visible = {leaf for leaf in self._roster.line.queues if tree.queues[leaf].spec.autoscaling_visible}
-        for leaf, groups in self._roster.line.queues.items() if visible else ():
-            for group in groups.values():
-                self._count_the_released(group, known_ones=leaf not in visible)
+        for group in self._roster.line.groups if visible else ():
+            self._count_the_released(group)
         for leaf in sorted(visible):
             groups = self._roster.line.queues[leaf]
             for group in sorted(groups.values(), key=lambda group: group.pods[0].rank):
@@ -90,15 +89,10 @@ class Exposure:
             self._roster.outbox.append(Expose(facts.uid, facts.namespace, facts.name, facts.gates))
         return hidden
 
-    def _count_the_released(self, group: Alike, *, known_ones: bool) -> None:
-        """Pods without a gate, as after a restart, are seen by autoscalers whoever took it off, and in any queue.
-
-        With `known_ones` only those are looked for of which it is known that they had our gate; they stand first.
-        """
+    def _count_the_released(self, group: Alike) -> None:
+        """Pods without a gate, as after a restart, are seen by autoscalers whoever took it off, and in any queue."""
         for record in group.pods:
-            if known_ones and record.rank.not_released:
-                return
-            if record.uid not in self._exposed and not record.facts.gates:
+            if not record.facts.gates and record.uid not in self._exposed:
                 self._hold(record, self._charge(record))
 
     def _charge(self, record: PodRecord) -> Charge:
