@@ -17,7 +17,7 @@ from tests.e2e.conftest import Measured
 from tests.e2e.ops import Ops
 from tests.e2e.pods import whole, within
 from tests.e2e.queues import LABEL, gpus, queue, queues
-from tests.e2e.watching import running
+from tests.e2e.watching import gates, running
 
 pytestmark = [pytest.mark.controlplane, pytest.mark.usefixtures("kube_scheduler"), pytest.mark.timeout(600)]
 
@@ -47,7 +47,9 @@ def test_ten_thousand_wait(
         created_s = time.monotonic() - started
         eventually(lambda: ops.status()["waiting"] == WAITING, "all wait", 120)
         before = (ops.metric(f"{ROUNDS}_sum"), ops.metric(f"{ROUNDS}_count"))
-        assert _asked(ops) == asked, "kube-scheduler never asked about them"
+        gated = sum(bool(gates(pod)) for pod in kube.list(PODS, namespace))
+        assert gated == WAITING, "kube-scheduler does not take up a gated pod"
+        assert _asked(ops) == asked, "and never asked about them"
         kube.delete(PODS, "full-3", namespace)
         eventually(lambda: ops.status()["waiting"] <= WAITING - 4, "the next run", 60)
         time.sleep(2)
