@@ -9,7 +9,7 @@ from typing import Any
 import httpx
 import pytest
 
-from extender_api import metrics, text
+from extender_api import metrics, service, text
 from extender_api.actuator import BindOutcome, BindResult
 from extender_api.extender_routes import extender_app
 from scheduler.instruction import Tell
@@ -46,16 +46,17 @@ def rounds_of(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 async def test_a_burst_of_news_is_one_round(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
     rounds = rounds_of(stage, monkeypatch)
+    monkeypatch.setattr(service, "COALESCE_S", 0.1)  # so that a slow machine too makes the burst within one pause
     async with running(stage.service):
-        await settle()
+        await settle(200)
         rounds.clear()
         for number in range(50):
             stage.create(share(f"p{number:02}", "0.1", created_ms=number))
             await asyncio.sleep(0)
-        await settle()
+        await settle(600)
     # 40 shares fit; 32 are placed in the first round, the others in one that follows at once
     assert len(stage.hands.released) == 40
-    assert len(rounds) <= 10, "a few, however slow the machine; not one for each of the fifty"
+    assert len(rounds) <= 4
 
 
 async def test_a_round_comes_when_a_deadline_does() -> None:
