@@ -109,9 +109,7 @@ class Binding:
         if record.stage is Stage.UNQUEUED:
             return BindRefusal("no queue takes the pod")
         accounts, slot = self._cluster.accounts, self._cluster.state.slot_of.get(node)
-        admission = self._cluster.admit(
-            record.queue, record.request, record.constraints, preemptible=record.preemptible
-        )
+        admission = self._cluster.admit(record)
         if admission.reason is not None:
             return BindRefusal(f"the pod's queue does not let it start: {admission.reason.code}")
         if admission.classes is not None and slot is not None and accounts.classes.of(slot) not in admission.classes:

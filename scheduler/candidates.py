@@ -90,7 +90,7 @@ class Candidates:
         group.tried_span = None if self._reservations is None else self._reservations.run_span(record)
         if request is None:
             return None
-        admission = self._cluster.admit(record.queue, request, record.constraints, preemptible=record.preemptible)
+        admission = self._cluster.admit(record)
         group.block = admission.reason or self._behind(waiting, record)
         if group.block is not None:
             return None
@@ -221,9 +221,7 @@ class Candidates:
         """Whether its queue does not let the pod start."""
         if record.request is None:
             return False
-        admission = self._cluster.admit(
-            record.queue, record.request, record.constraints, preemptible=record.preemptible
-        )
+        admission = self._cluster.admit(record)
         return admission.reason is not None
 
     def _hold_up(self, waiting: _Waiting, record: PodRecord, group: Alike) -> bool:

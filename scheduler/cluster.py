@@ -25,6 +25,7 @@ from scheduler.neighbours import Neighbours
 from scheduler.pod import PodFacts
 from scheduler.policy import PlacementPolicy
 from scheduler.reason import Code, Reason
+from scheduler.record import PodRecord
 from scheduler.request import Demand, Request
 from scheduler.state import ClusterState
 from topology.inventory import InventorySettings, NodeInventory, describe
@@ -216,10 +217,15 @@ class Cluster:
             enough &= (arrays.shares & (large.sum(axis=1) >= request.device_count))[: mask.size]
         return np.asarray(mask & enough, np.bool_)
 
-    def admit(self, queue: str, request: Request, constraints: Constraints, *, preemptible: bool) -> Admission:
-        """Whether the queue lets one more such pod start, and on which nodes."""
+    def admit(self, record: PodRecord) -> Admission:
+        """Whether its queue lets the pod start, and on which nodes. Its request has to be known."""
+        request, constraints = record.request, record.constraints
+        assert request is not None
         return self.accounts.admit(
-            queue, request, preemptible, lambda: self.accounts.classes.among(self.could_hold(request, constraints))
+            record.queue,
+            request,
+            record.preemptible,
+            lambda: self.accounts.classes.among(self.could_hold(request, constraints)),
         )
 
     def place(

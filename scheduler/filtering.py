@@ -86,9 +86,7 @@ class Filtering:
             self._roster.alarm(record.learn_offered(allowed, now_ms, self._settings.fact_ttl_ms))
         if record.stage is Stage.UNQUEUED:
             return FilterVerdict(error=NOT_ADMITTED)
-        admission = self._cluster.admit(
-            record.queue, record.request, record.constraints, preemptible=record.preemptible
-        )
+        admission = self._cluster.admit(record)
         if admission.reason is not None:
             return FilterVerdict(error=NOT_ADMITTED)
         kept = Kept(admission.classes, self._reservations.forbidden(record, now_ms))

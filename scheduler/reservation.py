@@ -185,9 +185,7 @@ class Reservations:
         )
         # 64 nodes whose devices are too small must not hide one whose devices are large enough
         mask &= devices_suffice(self._cluster.state, record.request)[: mask.size]
-        admission = self._cluster.admit(
-            record.queue, record.request, record.constraints, preemptible=record.preemptible
-        )
+        admission = self._cluster.admit(record)
         if admission.reason is not None:
             return []
         if admission.classes is not None:

@@ -72,9 +72,7 @@ class Starvation:
 
     def _blocked(self, record: PodRecord) -> bool:
         assert record.request is not None
-        admission = self._cluster.admit(
-            record.queue, record.request, record.constraints, preemptible=record.preemptible
-        )
+        admission = self._cluster.admit(record)
         return admission.reason is not None
 
     def _within_share(self, record: PodRecord) -> bool:
