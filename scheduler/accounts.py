@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 from queues import access, division, gates
@@ -146,8 +148,11 @@ class Accounts:
 
     def charge(self, request: Request, node_class: NodeClass, preemptible: bool) -> Charge:
         """What a request counts for on a node of that class."""
-        amounts = amounts_of(request, node_class.card_mib, whole_slices=self.classes.whole_slices)
+        amounts = self._amounts(request, node_class)
         return Charge(amounts, preemptible, node_class.models if amounts.gpu_milli else ())
+
+    def _amounts(self, request: Request, node_class: NodeClass) -> Amounts:
+        return amounts_of(request, node_class.card_mib, whole_slices=self.classes.whole_slices)
 
     def _leaf_of(self, pod: PodFacts) -> str | None:
         """Where a pod that holds something is charged, whether or not it may use that queue (any more)."""
@@ -197,7 +202,32 @@ class Accounts:
             return Admission(block_reason(block))
         if not depends_on_class(request) or not (self.classes.keys or request.share_memory_mib):
             return ADMITTED
-        return self._by_class(leaf, request, preemptible, possible())
+        return self._by_class(leaf, {request: 1}, preemptible, possible())
+
+    def admit_all(
+        self, leaf: str, requests: Sequence[Request], preemptible: bool, possible: Callable[[], Sequence[NodeClass]]
+    ) -> Admission:
+        """Whether the leaf and its ancestors let several pods start at once, and on which nodes (that bear them all).
+
+        `possible` gives the classes of the nodes that could hold some of them.
+        """
+        if self.tree.implicit:
+            return ADMITTED
+        cordoned = self._cordoned(leaf)
+        if cordoned is not None:
+            return Admission(Reason(Code.QUEUE_CORDONED, {"queue": cordoned}))
+        counted = Counter(requests)
+        block = gates.check(self.books, leaf, Charge(self._sum(counted, self.wants), preemptible))
+        if block is not None:
+            return Admission(block_reason(block))
+        if not any(depends_on_class(one) and (self.classes.keys or one.share_memory_mib) for one in counted):
+            return ADMITTED
+        return self._by_class(leaf, counted, preemptible, possible())
+
+    @staticmethod
+    def _sum(counted: Mapping[Request, int], amounts: Callable[[Request], Amounts]) -> Amounts:
+        parts = [(amounts(request), count) for request, count in counted.items()]
+        return Amounts(*(sum(part[index] * count for part, count in parts) for index in range(len(Amounts._fields))))
 
     def still_bears(self, pod: PodFacts) -> bool:
         """Whether a pod that is booked would be let in again: its queue is the same, may be used, and bears it."""
@@ -216,11 +246,15 @@ class Accounts:
         """The queue of the path that takes no new work."""
         return next((queue.name for queue in self.tree.path(leaf) if queue.spec.cordoned), None)
 
-    def _by_class(self, leaf: str, request: Request, preemptible: bool, possible: Sequence[NodeClass]) -> Admission:
+    def _by_class(
+        self, leaf: str, counted: Mapping[Request, int], preemptible: bool, possible: Sequence[NodeClass]
+    ) -> Admission:
         """Where the amount, or which quota it counts against, depends on the node."""
         allowed, blocks = [], []
         for found in possible:
-            block = gates.check(self.books, leaf, self.charge(request, found, preemptible))
+            amounts = self._sum(counted, partial(self._amounts, node_class=found))
+            charge = Charge(amounts, preemptible, found.models if amounts.gpu_milli else ())
+            block = gates.check(self.books, leaf, charge)
             if block is None:
                 allowed.append(found)
             else:

@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 
 import numpy as np
 from numpy.typing import NDArray
 
-from queues.amounts import UNLIMITED
+from queues.amounts import UNLIMITED, Amounts
 from queues.order import Rank, Turns
 from scheduler.cluster import Cluster
-from scheduler.line import Alike, Kind, Line, Mark, form_of
+from scheduler.gang import View, pods_of
+from scheduler.gang_spec import GangKey
+from scheduler.line import NO_FORM, Alike, Kind, Line, Mark, form_of
 from scheduler.reason import Code, Reason
 from scheduler.record import PodRecord
 from scheduler.reservation import Reservations
 from scheduler.room import Kept, Room
 
 Turn = tuple[PodRecord, Alike]
+"""The pod whose turn it is, and those that stand with it. Of a gang the first that waits speaks for all."""
 Heap = list[tuple[Rank, int, Alike]]
 
 
@@ -61,6 +65,7 @@ class Candidates:
         }
         self._released = self._released_first()
         self._turns: Turns | None = None
+        self._views: dict[GangKey, View] = {}
 
     def next(self) -> Turn | None:
         """Whose turn it is, None when nobody is left."""
@@ -76,6 +81,8 @@ class Candidates:
     def done(self, record: PodRecord, group: Alike, *, placed: bool) -> None:
         """The pod was tried."""
         waiting = self._waiting[record.queue]
+        if placed and group.gang is not None:
+            self._again(waiting, group)
         if waiting.strict and not placed and waiting.strict_head is None:
             self._hold_up(waiting, record, group)
         if self._turns is None:
@@ -94,14 +101,69 @@ class Candidates:
         group.block = admission.reason or self._behind(waiting, record)
         if group.block is not None:
             return None
-        kept = Kept(admission.classes, self._reserved(record))
-        head = waiting.strict_head
-        slots = None
-        if head is not None and head.slots is not None and head.uid != record.uid:
-            kept = kept._replace(strict_head=(head.uid, self._cluster.node_changes))
-            slots = head.slots
+        kept, slots = self._behind_head(Kept(admission.classes, self._reserved(record)), waiting, record)
         group.room = self._line.room(form_of(record), kept, slots)
         return group.room
+
+    def _behind_head(self, kept: Kept, waiting: _Waiting, record: PodRecord) -> tuple[Kept, NDArray[np.bool_] | None]:
+        """What is kept from a pod, with what the first of its strict queue may go to."""
+        head = waiting.strict_head
+        if head is None or head.slots is None or head.uid == record.uid:
+            return kept, None
+        return kept._replace(strict_head=(head.uid, self._cluster.node_changes)), head.slots
+
+    # -- gangs -------------------------------------------------------------------------------------------------------
+
+    def view(self, group: Alike) -> View | None:
+        """The gang of a group as this round has it; None, and the group's `block`, when nothing defines it (yet)."""
+        assert group.gang is not None
+        if group.gang.spec is None:
+            group.block = Reason(Code.GANG_NOT_FOUND, {"gang": str(group.gang.key), "missing": group.gang.missing})
+            group.mark = self._waiting[group.kind.queue].mark
+            return None
+        found = self._views.get(group.gang.key)
+        if found is None:
+            found = self._views[group.gang.key] = group.gang.view()
+        return found
+
+    def mark(self, group: Alike) -> Mark:
+        """The circumstances of the group's queue in this round."""
+        return self._waiting[group.kind.queue].mark
+
+    def left(self, group: Alike, records: Sequence[PodRecord]) -> Room | None:
+        """The nodes that are left to a step of a gang; None, and the group's `block`, when its queue does not let it
+        start.
+        """
+        waiting, record = self._waiting[group.kind.queue], records[0]
+        group.block, group.room, group.mark = None, None, waiting.mark
+        group.tried_rank, group.tried_span = record.rank, None
+        admission = self._cluster.admit_all(records)
+        group.block = admission.reason or self._behind(waiting, record)
+        if group.block is not None:
+            return None
+        reserved = frozenset[int]().union(*(self._reserved(one) for one in _one_of_each_form(records)))
+        kept, slots = self._behind_head(Kept(admission.classes, reserved), waiting, record)
+        group.room = Room(NO_FORM, kept, slots)
+        return group.room
+
+    def _again(self, waiting: _Waiting, group: Alike) -> None:
+        """A gang that got a step comes again with its next one, if there are pods for it."""
+        assert group.gang is not None
+        self._views.pop(group.gang.key, None)
+        rest = next((record for record in group.pods if not record.has_place), None)
+        if rest is not None:
+            heapq.heappush(waiting.heap, (rest.rank, group.pods.index(rest), group))
+
+    def _wants(self, turn: Turn) -> Amounts:
+        """What the next step of the turn asks for."""
+        record, group = turn
+        if group.gang is None:
+            return record.wants
+        view = None if group.gang.spec is None else self.view(group)
+        step = None if view is None else next(view.steps(), None)
+        if step is None:
+            return record.wants
+        return Amounts(*map(sum, zip(*(one.wants for one in pods_of(step)), strict=True)))
 
     # -- queues ------------------------------------------------------------------------------------------------------
 
@@ -134,7 +196,13 @@ class Candidates:
             mark = mark._replace(freed=group.mark.freed, classes=group.mark.classes)
         if group.mark != mark or (room is not None and self._others_may_use_more(group, room)):
             return True
+        if group.gang is not None:
+            return group.block is None and self._is_due(group)
         return group.block is None and not (room is not None and room.is_hopeless(self._cluster))
+
+    def _is_due(self, group: Alike) -> bool:
+        """Whether a gang that its queue lets start is worth another try."""
+        return group.vain_at != self._cluster.growth.now and group.again_ms <= self._now_ms
 
     def _others_may_use_more(self, group: Alike, room: Room) -> bool:
         """Whether what was found out about the first of the group says nothing about the one that is first now.
@@ -152,19 +220,19 @@ class Candidates:
     def _start_turns(self) -> None:
         accounts = self._cluster.accounts
         accounts.divide()
-        heads = {leaf: head.wants for leaf in self._waiting if (head := self._head(leaf)) is not None}
+        heads = {leaf: self._wants(head) for leaf in self._waiting if (head := self._head(leaf)) is not None}
         self._turns = Turns(accounts.books, accounts.capacity, heads)
 
     def _advance(self, leaf: str) -> None:
         """The queue's next pod that is worth a try."""
         assert self._turns is not None
         head = self._head(leaf)
-        self._turns.set_head(leaf, None if head is None else head.wants)
+        self._turns.set_head(leaf, None if head is None else self._wants(head))
 
-    def _head(self, leaf: str) -> PodRecord | None:
+    def _head(self, leaf: str) -> Turn | None:
         waiting = self._waiting[leaf]
         waiting.current = self._pop(waiting)
-        return None if waiting.current is None else waiting.current[0]
+        return waiting.current
 
     def _pop(self, waiting: _Waiting) -> Turn | None:
         while waiting.heap:
@@ -172,6 +240,11 @@ class Candidates:
             record = group.pods[place]
             if not self._is_open(group, waiting):  # found out in this round
                 heapq.heappop(waiting.heap)
+                continue
+            if group.gang is not None:
+                heapq.heappop(waiting.heap)
+                if all(one.not_before_ms <= self._now_ms for one in group.pods):
+                    return record, group
                 continue
             self._step(waiting.heap)
             if record.not_before_ms <= self._now_ms and record.rank.not_released:
@@ -192,6 +265,9 @@ class Candidates:
         found = []
         for waiting in self._waiting.values():
             for _, _, group in waiting.heap:
+                if group.gang is not None:
+                    found += [(record.rank, group, record) for record in islice(_released(group), 1)]
+                    continue
                 found += [(record.rank, group, record) for record in _released(group)]
         for _, group, record in sorted(found, key=lambda item: item[0]):
             if record.not_before_ms <= self._now_ms and self._is_open(group, self._waiting[record.queue]):
@@ -232,7 +308,7 @@ class Candidates:
         if group.block is not None:
             head = _waits_for_quota(record.uid, group.block)
         else:
-            slots = self._cluster.could_hold(record.request, record.constraints)
+            slots = self._could_hold(record, group)
             left = None if group.room is None else group.room.slots(self._cluster)
             slots = slots if left is None else slots & left
             if slots.any():
@@ -243,6 +319,14 @@ class Candidates:
         waiting.mark = waiting.mark._replace(strict_head=(head.uid, head.resource))
         group.mark = waiting.mark
         return True
+
+    def _could_hold(self, record: PodRecord, group: Alike) -> NDArray[np.bool_]:
+        """bool[slots]: nodes that a pod could go to, or any of its gang's."""
+        found = np.zeros(len(self._cluster.state.inventories), np.bool_)
+        for one in [record] if group.gang is None else _one_of_each_form(group.pods):
+            if one.request is not None:
+                found |= self._cluster.could_hold(one.request, one.constraints)
+        return found
 
     def _behind(self, waiting: _Waiting, record: PodRecord) -> Reason | None:
         """Why a pod of a strict queue may not start before the one that is first."""
@@ -260,6 +344,10 @@ def _waits_for_quota(uid: str, block: Reason) -> _StrictHead | None:
     if not isinstance(asked, int) or not isinstance(bound, int) or (bound != UNLIMITED and asked > bound):
         return None
     return _StrictHead(uid, None, str(resource))
+
+
+def _one_of_each_form(records: Sequence[PodRecord]) -> Iterable[PodRecord]:
+    return {form_of(record): record for record in records}.values()
 
 
 def _released(group: Alike) -> Iterator[PodRecord]:

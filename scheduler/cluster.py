@@ -6,7 +6,7 @@ planner use the same class; neither touches its parts when a method here will do
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +20,7 @@ from scheduler.claim import ClaimRules, same_claim
 from scheduler.constraints import Constraints, refusal
 from scheduler.eligibility import Eligibility
 from scheduler.growth import Growth
+from scheduler.landscape import Landscape
 from scheduler.ledger import Entry, Ledger
 from scheduler.neighbours import Neighbours
 from scheduler.pod import PodFacts
@@ -30,6 +31,7 @@ from scheduler.request import Demand, Request
 from scheduler.state import ClusterState
 from topology.inventory import InventorySettings, NodeInventory, describe
 from topology.node import NodeFacts
+from topology.topology import Topology
 
 
 class Cluster:
@@ -49,6 +51,7 @@ class Cluster:
         self.ledger = Ledger(self.state)
         self.eligibility = Eligibility()
         self.neighbours = Neighbours()
+        self.landscape = Landscape(inventory.levels)
         self.growth = Growth()
         self.node_changes = 0
         """Counts what happened to nodes: added, changed, removed."""
@@ -78,6 +81,7 @@ class Cluster:
         slot = self.state.set_node(inventory)
         self.eligibility.set_node(slot, facts)
         self.neighbours.set_node(slot, facts.labels)
+        self.landscape.set_node(slot, facts.name, facts.labels)
         self.ledger.set_node(facts.name)
         for pod in self._stranded.pop(facts.name, {}).values():
             self.neighbours.add(pod, slot)
@@ -96,6 +100,7 @@ class Cluster:
         self.accounts.classes.clear(slot)
         self.ledger.remove_node(name)
         self.eligibility.clear_node(slot)
+        self.landscape.clear_node(slot)
         stranded = self.neighbours.clear_node(slot)
         if stranded:
             self._stranded[name] = {pod.uid: pod for pod in stranded}
@@ -115,6 +120,11 @@ class Cluster:
             inventory = self.state.inventories[slot]
             if inventory is not None and self.accounts.classes.set(slot, inventory):
                 self._charge_anew(name)
+
+    def set_topologies(self, topologies: Iterable[Topology]) -> None:
+        """All topologies there are."""
+        self.landscape.set_topologies(topologies)
+        self.growth.anywhere()
 
     def pod(self, uid: str) -> PodFacts | None:
         """The pod that stands or is booked on a node, as it was known then."""
@@ -227,6 +237,20 @@ class Cluster:
             record.preemptible,
             lambda: self.accounts.classes.among(self.could_hold(request, constraints)),
         )
+
+    def admit_all(self, records: Sequence[PodRecord]) -> Admission:
+        """The same for pods of one gang that have to start together. One that cannot give way makes all of them so."""
+
+        def possible() -> Sequence[NodeClass]:
+            slots = np.zeros(len(self.state.inventories), np.bool_)
+            for request, constraints in dict.fromkeys((one.request, one.constraints) for one in records):
+                if request is not None:
+                    slots |= self.could_hold(request, constraints)
+            return self.accounts.classes.among(slots)
+
+        requests = [record.request for record in records if record.request is not None]
+        preemptible = all(record.preemptible for record in records)
+        return self.accounts.admit_all(records[0].queue, requests, preemptible, possible)
 
     def place(
         self,

@@ -12,6 +12,9 @@ from numpy.typing import NDArray
 
 from queues.order import Rank
 from queues.runtimes import Span
+from scheduler.constraints import Constraints
+from scheduler.gang import Gang
+from scheduler.gang_spec import GangKey
 from scheduler.reason import Reason
 from scheduler.record import PodRecord
 from scheduler.room import Form, Kept, Room
@@ -38,12 +41,16 @@ class Mark(NamedTuple):
 
 
 class Kind(NamedTuple):
-    """What makes waiting pods alike. `runtime_ms` is how long they say that they run, None when they say nothing."""
+    """What makes waiting pods alike. `runtime_ms` is how long they say that they run, None when they say nothing.
+
+    Members of a gang stand together, whatever they ask for: with `gang` the rest says nothing.
+    """
 
     queue: str
     preemptible: bool
     form: Form
     runtime_ms: int | None
+    gang: GangKey | None = None
 
 
 def form_of(record: PodRecord) -> Form:
@@ -56,19 +63,33 @@ class Alike:
 
     `block` is why their queue lets none of them start, `room` what is known about room for them; both hold while the
     circumstances are those of `mark`.
+
+    Or the waiting members of a `gang`. `vain_at` is then the number of the growth at which its next step fitted
+    nowhere, `reason` why, `again_ms` when it is worth another try, and `vain` the tries in vain since it changed.
     """
 
-    __slots__ = ("block", "kind", "mark", "pods", "room", "tried_rank", "tried_span")
+    __slots__ = (
+        *("block", "gang", "kind", "mark", "pods", "room", "tried_rank", "tried_span"),
+        *("again_ms", "reason", "vain", "vain_at"),
+    )
 
     def __init__(self, kind: Kind) -> None:
         self.kind: Final = kind
+        self.gang: Gang | None = None
         self.pods: list[PodRecord] = []
-        self.block: Reason | None = None
         self.room: Room | None = None
-        self.mark = Mark()
         self.tried_rank: Rank = LAST
         """Of the pod about which that was found out, and how long it would run; matters where nodes are reserved."""
         self.tried_span: Span | None = None
+        self.forget()
+
+    def forget(self) -> None:
+        """What was found out about a gang holds no longer: its members are others."""
+        self.block: Reason | None = None
+        self.mark = Mark()
+        self.reason: Reason | None = None
+        self.vain_at: int | None = None
+        self.again_ms = self.vain = 0
 
 
 class Line:
@@ -99,6 +120,9 @@ class Line:
         if group is None:
             group = groups[kind] = Alike(kind)
         insort(group.pods, record, key=_rank)
+        if kind.gang is not None:
+            group.gang = record.gang
+            group.forget()
 
     def remove(self, record: PodRecord) -> None:
         """The pod, which is in the line, leaves it."""
@@ -107,10 +131,20 @@ class Line:
         kind = _kind_of(record)
         pods = groups[kind].pods
         del pods[bisect_left(pods, record.rank, key=_rank)]
+        if kind.gang is not None:
+            groups[kind].forget()
         if not pods:
             del groups[kind]
             if not groups:
                 del self._queues[record.queue]
+
+    def changed(self, gang: Gang) -> None:
+        """Members of the gang that do not wait, or what is known of it, changed."""
+        for queue in {record.queue for record in gang.members.values()}:
+            group = self._queues.get(queue, {}).get(Kind(queue, True, NO_FORM, None, gang.key))
+            if group is not None:
+                group.forget()
+                self.vain.pop(queue, None)
 
     def alike(self, record: PodRecord) -> Alike:
         """Those that stand together with a pod of the line."""
@@ -138,5 +172,10 @@ class Line:
                 assert all(_kind_of(record) == kind for record in group.pods)
 
 
+NO_FORM: Final = Form(None, Constraints())
+
+
 def _kind_of(record: PodRecord) -> Kind:
+    if record.gang is not None:
+        return Kind(record.queue, True, NO_FORM, None, record.gang.key)
     return Kind(record.queue, record.preemptible, form_of(record), record.runtime_ms)

@@ -11,6 +11,8 @@ from scheduler.pod_terms import Namespaces, all_select
 from scheduler.reason import Code
 from scheduler.repulsion import Repulsion
 from scheduler.tally import Tallies
+from topology import selector
+from topology.domains import HOSTNAME
 
 
 class Neighbours:
@@ -137,3 +139,16 @@ class Neighbours:
         """The values of a label on the nodes of the slots."""
         found = {self._nodes.value(slot, key) for slot in slots}
         return {value for value in found if value is not None}
+
+
+def is_one_to_a_node(pod: PodFacts) -> bool:
+    """Whether two pods like this one cannot be on one node: by their host ports, or since they repel each other."""
+    if ports_of(pod):
+        return True
+    return any(
+        term.topology_key == HOSTNAME
+        and pod.namespace in term.namespaces
+        and term.selector is not None
+        and selector.matches(term.selector, pod.labels)
+        for term in pod.pod_anti_affinity
+    )

@@ -12,10 +12,11 @@ from scheduler.allocation import FULL_MILLI, Allocation, DeviceShare
 from scheduler.diagnosis import codes, why
 from scheduler.kernels import feasible, score
 from scheduler.kernels.arrays import SHARE, WHOLE, Ask
+from scheduler.kernels.copies import count_copies
 from scheduler.request import Request
 from scheduler.state import ClusterState
 
-__all__ = ["codes", "fits", "place", "place_on", "scores", "why"]
+__all__ = ["codes", "copies", "fits", "place", "place_on", "ranked", "scores", "why"]
 
 BEST_SCORE: Final = 100
 
@@ -53,6 +54,26 @@ def fits(state: ClusterState, request: Request, mask: NDArray[np.bool_]) -> NDAr
     answer = np.zeros(len(state.inventories), np.bool_)
     answer[: mask.size] = state.scratch.fits[: mask.size]
     return answer
+
+
+def copies(state: ClusterState, request: Request, mask: NDArray[np.bool_]) -> NDArray[np.int64]:
+    """int64[slots]: how many pods that ask for the same fit on each node of `mask` (bool[slots]) at once."""
+    ask = state.ask(request)
+    mask = _canonical(mask, state)
+    answer = np.zeros(mask.size, np.int64)
+    count_copies(state.arrays, ask, mask, answer)
+    return answer
+
+
+def ranked(state: ClusterState, request: Request, mask: NDArray[np.bool_]) -> NDArray[np.int64]:
+    """The slots of `mask` (bool[slots]) on which the request fits, the best first."""
+    ask = state.ask(request)
+    mask = _canonical(mask, state)
+    _judge(state, ask, mask)
+    state.policy.score(state.arrays, ask, state.scratch, mask.size)
+    costs = state.scratch.cost[: mask.size]
+    slots = np.flatnonzero(costs >= 0)
+    return slots[np.lexsort((state.arrays.rank[slots], costs[slots]))]
 
 
 def scores(state: ClusterState, request: Request, slots: Sequence[int] | NDArray[np.int64]) -> NDArray[np.int64]:

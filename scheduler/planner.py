@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -13,6 +13,9 @@ from scheduler import placement
 from scheduler.allocation import Allocation
 from scheduler.candidates import Candidates
 from scheduler.cluster import Cluster
+from scheduler.gang import Gang
+from scheduler.gang_spec import GangKey
+from scheduler.gang_turns import GangTurns
 from scheduler.line import Alike, Line, form_of
 from scheduler.record import PodRecord
 from scheduler.reservation import Reservations
@@ -22,6 +25,9 @@ logger = logging.getLogger(__name__)
 
 VAIN_SEARCHES: Final = 32
 """A round ends after so many searches that found nothing, so that webhooks are answered in between."""
+
+GANG_MEMBER_MS: Final = 50
+"""kube-scheduler takes one pod after the other: so much longer a place is held for each pod of a step."""
 
 ODD_LONGEST_MS: Final = 1000
 """A pod that is like no other needs searches of its own. After a few in vain it is searched for ever more rarely, at
@@ -56,6 +62,7 @@ def run(
     hold_ms: Callable[[int], int],
     limit: int,
     reservations: Reservations | None = None,
+    gangs: Mapping[GangKey, Gang] | None = None,
 ) -> Round:
     """One round. Books at most `limit` placements, each for `hold_ms(expiries)`; `line` stays as it is.
 
@@ -65,15 +72,47 @@ def run(
     """
     result = Round()
     candidates = Candidates(cluster, line, now_ms, reservations)
+    gang_turns = GangTurns(cluster, {} if gangs is None else gangs, now_ms)
     while (turn := candidates.next()) is not None:
         if len(result.placed) >= limit or result.vain >= VAIN_SEARCHES:
             result.more = True
             break
         record, group = turn
         deadline_ms = now_ms + hold_ms(record.expiries)
-        placed = _try(cluster, candidates, record, group, now_ms, deadline_ms, result)
+        if group.gang is not None:
+            placed = _try_gang(cluster, gang_turns, candidates, group, deadline_ms, result)
+        else:
+            placed = _try(cluster, candidates, record, group, now_ms, deadline_ms, result)
         candidates.done(record, group, placed=placed)
     return result
+
+
+def _try_gang(
+    cluster: Cluster,
+    turns: GangTurns,
+    candidates: Candidates,
+    group: Alike,
+    deadline_ms: int,
+    result: Round,
+) -> bool:
+    """Places the next step of a gang. Notes what is found out otherwise."""
+    try:
+        tried = turns.next_step(candidates, group)
+    except Exception:
+        logger.exception("planning of %s failed", group.kind.gang)
+        result.failed += group.pods
+        return False
+    if tried is None:
+        if group.vain_at is not None:
+            result.vain += 1
+            result.again_ms = min(group.again_ms, result.again_ms or group.again_ms) or None
+        return False
+    for record, _, allocation, _ in tried:
+        assert record.request is not None
+        cluster.book(record.facts, record.request, allocation, deadline_ms + len(tried) * GANG_MEMBER_MS)
+        record.has_place = True
+        result.placed.append((record, allocation))
+    return True
 
 
 def hopeless(cluster: Cluster, line: Line, record: PodRecord, now_ms: int) -> bool:
@@ -81,6 +120,8 @@ def hopeless(cluster: Cluster, line: Line, record: PodRecord, now_ms: int) -> bo
     group = line.alike(record)
     if group.block is not None:
         return True
+    if group.gang is not None:
+        return group.vain_at is not None
     if group.room is not None and group.room.hopeless_at == cluster.growth.now:
         return True
     return form(cluster, record, now_ms) is None and record.tried_epoch == epoch_of(cluster, record)
@@ -156,6 +197,8 @@ def _odd_one_is_due(cluster: Cluster, record: PodRecord, now_ms: int) -> bool:
 def validate(cluster: Cluster, line: Line) -> None:
     """Raises AssertionError when a pod is passed over although there is room for it; for tests."""
     for group in line.groups:
+        if group.gang is not None:
+            continue
         first, room = group.pods[0], group.room
         if room is None or room.hopeless_at is None or first.request is None:
             continue

@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import Protocol
 
 from scheduler.kernels import devices, score
-from scheduler.kernels.arrays import SHARE, WHOLE, Ask, NodeArrays, Rules, Scratch
+from scheduler.kernels.arrays import CPU, SHARE, WHOLE, Ask, NodeArrays, Rules, Scratch
 
 
 class Strategy(StrEnum):
@@ -36,6 +36,10 @@ class Policy(Protocol):
 
         Negative where they do not fit.
         """
+
+    def fills(self, ask: Ask) -> bool:
+        """Whether the best node stays the best for another such request, as long as it has room."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +81,12 @@ class PlacementPolicy:
             )
         else:
             score.plain_costs(nodes, ask, rules, buffers.fits, end, buffers.cost)
+
+    def fills(self, ask: Ask) -> bool:
+        """See `Policy.fills`. Shares may leave a node half used for another where they join a device."""
+        if ask.demand == SHARE:
+            return False
+        return (self.cpu if ask.pack_column == CPU else self.gpu) is Strategy.BINPACK
 
 
 def _strategy(key: str, name: str) -> Strategy:

@@ -24,6 +24,17 @@ class Code(StrEnum):
     NON_PREEMPTIBLE_OVER_QUOTA = "NON_PREEMPTIBLE_OVER_QUOTA"
     BEHIND_STRICT_HEAD = "BEHIND_STRICT_HEAD"
     """The queue is strict, and what stands before in it comes first."""
+    # the gang
+    GANG_NOT_FOUND = "GANG_NOT_FOUND"
+    """What defines the gang does not exist (yet)."""
+    GANG_INVALID = "GANG_INVALID"
+    """What defines the gang contradicts itself, or the pod contradicts its gang."""
+    GANG_INCOMPLETE = "GANG_INCOMPLETE"
+    """Too few of its pods are there."""
+    GANG_DOES_NOT_FIT = "GANG_DOES_NOT_FIT"
+    """There is no place for all the pods that it needs at once."""
+    WAITS_FOR_GANG = "WAITS_FOR_GANG"
+    """The pod goes when its gang goes."""
     # what a node lacks
     NO_NODES = "NO_NODES"
     INSUFFICIENT_CPU = "INSUFFICIENT_CPU"

@@ -11,6 +11,8 @@ from typing import Final, NamedTuple
 from queues import order
 from queues.amounts import NOTHING, Amounts
 from scheduler.constraints import Constraints
+from scheduler.gang import Gang
+from scheduler.membership import ALONE, Membership
 from scheduler.pod import PodFacts
 from scheduler.reason import Code, Reason
 from scheduler.request import Request, RequestError
@@ -38,6 +40,9 @@ class Stage(StrEnum):
     """Booked and a Binding is on its way."""
     BOUND = "bound"
     """On its node."""
+
+
+PLACED: Final = frozenset({Stage.PLANNED, Stage.RELEASED, Stage.BINDING, Stage.BOUND})
 
 
 class Step(NamedTuple):
@@ -75,6 +80,17 @@ class PodRecord:
     """How long it says that it runs."""
     rank: order.Rank = field(init=False)
     """Its place among those that wait; changes only in `take`."""
+    membership: Membership = ALONE
+    gang: Gang | None = None
+    """The gang it has joined."""
+    has_place: bool = False
+    """Booked or bound, and not about to go. Kept in step by `move` and by the round that books it."""
+    place_in_leaf: int = -1
+    """Its number in a leaf whose pods are numbered, -1: none yet."""
+    domain: str = ""
+    """The domain of its gang that it goes to, its values from the broadest level on, joined by slashes."""
+    gang_rank: int = -1
+    """Its number in its gang, such that neighbours in number are neighbours in the network; -1: none yet."""
     was_gated: bool = False
     """Our gate has been seen on it. One that never had it was not released by anybody."""
     exposed: bool = False
@@ -110,6 +126,11 @@ class PodRecord:
     def uid(self) -> str:
         return self.facts.uid
 
+    @property
+    def is_open(self) -> bool:
+        """Whether it may get a place."""
+        return self.stage is Stage.WAITING and self.request is not None
+
     def take(self, facts: PodFacts) -> None:
         """Takes newer facts, and the rank that follows from them."""
         self.facts = facts
@@ -127,6 +148,7 @@ class PodRecord:
         if last is None or (last.stage, last.cause) != (stage, cause):
             self.story.append(Step(now_ms, stage, cause))
         self.stage = stage
+        self.has_place = stage in PLACED and (stage is not Stage.BOUND or self.facts.deleted_ms is None)
 
     def learn_offered(self, nodes: frozenset[str], now_ms: int, longest_ms: int) -> int:
         """Believes an offered list for a while: shortly at first (the other side's view may only lag), then longer.

@@ -1,0 +1,192 @@
+"""A gang as it is now: its members, which of them have a place, and who should get one next."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from itertools import combinations, islice, product
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from scheduler.gang_spec import GangKey, GangSpec, Group
+
+if TYPE_CHECKING:
+    from scheduler.record import PodRecord
+
+ALTERNATIVES: Final = 8
+"""So many ways to make a step are tried where a group needs only some of its children."""
+NO_INDEX: Final = 1 << 62
+
+
+class Portion(NamedTuple):
+    """Pods of one leaf that get a place together, in order."""
+
+    leaf: str
+    records: tuple[PodRecord, ...]
+
+
+Step = tuple[Portion, ...]
+"""What succeeds or fails as a whole."""
+
+
+class Shortage(NamedTuple):
+    """A group that cannot reach its minimum for want of pods (a leaf) or of children that can (an inner group)."""
+
+    group: str
+    present: int
+    needed: int
+
+
+@dataclass(slots=True)
+class Gang:
+    """One gang. `spec` None: what defines it is not there (yet), `missing` says what.
+
+    `ended` counts by leaf the members that ran to their end and were not followed by others: they count as present.
+    """
+
+    key: GangKey
+    spec: GangSpec | None = None
+    missing: str = ""
+    members: dict[str, PodRecord] = field(default_factory=dict)
+    ended: dict[str, int] = field(default_factory=dict)
+
+    def add(self, record: PodRecord) -> None:
+        """A pod joins."""
+        if record.uid in self.members:
+            return
+        leaf = record.membership.leaf
+        if self.ended.get(leaf):
+            self.ended[leaf] -= 1
+        self.members[record.uid] = record
+
+    def remove(self, uid: str, *, ended: bool = False) -> None:
+        """A pod left; `ended` says that it ran to its end."""
+        record = self.members.pop(uid, None)
+        if record is not None and ended:
+            leaf = record.membership.leaf
+            self.ended[leaf] = self.ended.get(leaf, 0) + 1
+
+    @property
+    def first(self) -> PodRecord:
+        """The member that speaks for the gang where it has to be one: the first by name."""
+        return min(self.members.values(), key=lambda record: (record.facts.name, record.uid))
+
+    # -- what there is -----------------------------------------------------------------------------------------
+
+    def view(self) -> View:
+        """The gang at this moment."""
+        assert self.spec is not None
+        return View(self.spec.root, self.members.values(), self.ended)
+
+
+class View:
+    """A gang at one moment, by leaf: pods that have a place, and pods that may get one."""
+
+    def __init__(self, root: Group, members: Iterable[PodRecord], ended: dict[str, int]) -> None:
+        self.root: Final = root
+        self.placed: Final[dict[str, int]] = {}
+        self.open: Final[dict[str, list[PodRecord]]] = {}
+        self._ended = ended
+        for record in members:
+            if record.has_place:
+                self.placed[record.membership.leaf] = self.placed.get(record.membership.leaf, 0) + 1
+            elif record.is_open:
+                self.open.setdefault(record.membership.leaf, []).append(record)
+        for records in self.open.values():
+            records.sort(key=_order)
+
+    def steps(self) -> Iterator[Step]:
+        """Ways to make the next step, the best first; none when nothing can be done now."""
+        if not self.satisfied(self.root):
+            yield from islice(self._ways(self.root), ALTERNATIVES)
+        else:
+            yield from islice(self._growth(self.root), ALTERNATIVES)
+
+    def shortage(self) -> Shortage | None:
+        """What keeps the gang from being whole for want of pods."""
+        return None if self.satisfied(self.root) else self._short(self.root)
+
+    def satisfied(self, group: Group) -> bool:
+        """Whether enough of the group has places."""
+        if group.is_leaf:
+            return self._has(group) >= self.minimum(group)
+        return sum(map(self.satisfied, group.children)) >= _needed(group)
+
+    def minimum(self, leaf: Group) -> int:
+        """Of pods in a leaf, without those that have ended."""
+        return max(leaf.minimum - self._ended.get(leaf.name, 0), 0)
+
+    def can_form(self, group: Group) -> bool:
+        """Whether there are pods enough for the group's minimum."""
+        if group.is_leaf:
+            return self._has(group) + len(self.open.get(group.name, ())) >= self.minimum(group)
+        return sum(map(self.can_form, group.children)) >= _needed(group)
+
+    def _has(self, leaf: Group) -> int:
+        return self.placed.get(leaf.name, 0)
+
+    def _short(self, group: Group) -> Shortage | None:
+        if self.can_form(group):
+            return None
+        if group.is_leaf:
+            return Shortage(group.name, self._has(group) + len(self.open.get(group.name, ())), self.minimum(group))
+        first = next((child for child in group.children if not self.can_form(child)), None)
+        if first is not None and (group.min_children is None or len(group.children) == 1):
+            return self._short(first)
+        return Shortage(group.name, sum(map(self.can_form, group.children)), _needed(group))
+
+    # -- what comes next -----------------------------------------------------------------------------------------
+
+    def _ways(self, group: Group) -> Iterator[Step]:
+        """Ways to bring the group, which is below its minimum, up to it."""
+        if not self.can_form(group):
+            return
+        if group.is_leaf:
+            count = self.minimum(group) - self._has(group)
+            yield (Portion(group.name, tuple(self.open[group.name][:count])),)
+            return
+        choice = [child for child in self._in_order(group) if not self.satisfied(child) and self.can_form(child)]
+        missing = _needed(group) - sum(map(self.satisfied, group.children))
+        for chosen in combinations(choice, missing):
+            for ways in product(*(list(islice(self._ways(child), ALTERNATIVES)) for child in chosen)):
+                yield tuple(portion for way in ways for portion in way)
+
+    def _growth(self, group: Group) -> Iterator[Step]:
+        """Ways to take in more than the minimum: one more pod of a leaf that has it, or a whole child more."""
+        if group.is_leaf:
+            records = self.open.get(group.name)
+            if records:
+                yield (Portion(group.name, (records[0],)),)
+            return
+        for child in self._in_order(group):
+            yield from self._growth(child) if self.satisfied(child) else self._ways(child)
+
+    def _in_order(self, group: Group) -> list[Group]:
+        return sorted(group.children, key=lambda child: (self.satisfied(child), self._filled(child), child.name))
+
+    def _filled(self, group: Group) -> int:
+        """How full the group is, in millionths of its minimum."""
+        if group.is_leaf:
+            return self._has(group) * 1_000_000 // max(self.minimum(group), 1)
+        return sum(map(self.satisfied, group.children)) * 1_000_000 // max(_needed(group), 1)
+
+
+def pods_of(step: Step) -> list[PodRecord]:
+    """All pods of a step."""
+    return [record for portion in step for record in portion.records]
+
+
+def smallest(root: Group) -> int:
+    """The least number of pods with which the group's minimum is met."""
+    if root.is_leaf:
+        return root.minimum
+    return sum(sorted(smallest(child) for child in root.children)[: _needed(root)])
+
+
+def _needed(group: Group) -> int:
+    return len(group.children) if group.min_children is None else group.min_children
+
+
+def _order(record: PodRecord) -> tuple[int, int, str, str]:
+    """Released pods first: their gate cannot be put back. Then as their creator numbers them, then by name."""
+    index = record.membership.index
+    return (int(record.rank.not_released), NO_INDEX if index is None else index, record.facts.name, record.uid)

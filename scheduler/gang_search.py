@@ -1,0 +1,296 @@
+"""Where a step of a gang goes: all of it or nothing, with everybody near whom they have to be near.
+
+Domains are tried from the preferred level up to the required one, on each level the fullest that has room first, and of
+those that need fewer domains of the preferred level (KAI's order, but for the number of domains, which it does not
+minimise). What is chosen for one part is undone and chosen anew when a later part then finds no place, up to a bounded
+number of tries.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from scheduler.gang_parts import Bucket, Part
+from scheduler.ground import Ground, Slots
+from scheduler.kernels.arrays import CPU
+from scheduler.landscape import OUTSIDE, Landscape, Near
+from scheduler.request import Demand
+
+MOST_TRIES: Final = 4000
+"""Fills of domains in one search. The next means of finding a place is slower and does not give up so easily."""
+EVERYWHERE: Final = -1
+"""The level above all levels."""
+
+
+@dataclass(slots=True)
+class _Packing:
+    """A group whose pods take as few domains of a level as possible: those taken already, and the pods to come."""
+
+    near: Near
+    left: int
+    taken: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Goal:
+    """Something still to do: a part to place on some slots, or with `inside` the pods of the part alone."""
+
+    part: Part
+    slots: Slots
+    packing: _Packing | None
+    inside: bool = False
+
+
+Agenda = tuple["_Goal", "Agenda"] | None
+"""What is still to do, the next first."""
+
+
+@dataclass(slots=True)
+class _Choice:
+    """A part whose domain was chosen: the domains left, what was to be done after it, and where to go back to."""
+
+    goal: _Goal
+    near: Near
+    domains: Iterator[tuple[int, Slots]]
+    rest: Agenda
+    mark: int
+    exclusive: int
+    packed: int
+
+
+class Search:
+    """One search. `gave_up` says that it ended before everything was tried."""
+
+    def __init__(self, ground: Ground, landscape: Landscape, occupied: Callable[[str, Part], list[int]]) -> None:
+        """`occupied(label key, part)` are slots of others that keep a domain to themselves."""
+        self._ground = ground
+        self._landscape = landscape
+        self._occupied = occupied
+        self._tries = 0
+        self._choices: list[_Choice] = []
+        self._exclusive: list[tuple[str, str, int]] = []
+        """Label key, part and number of the domain of the exclusive parts that are tried."""
+        self._packed: list[tuple[_Packing, int, tuple[int, ...]]] = []
+        """What packings were before each change."""
+        self.gave_up = False
+        self.chosen: dict[str, int] = {}
+        """Part → level of the domain that holds it, EVERYWHERE for none; of parts that ask for nearness."""
+
+    def run(self, part: Part, slots: Slots) -> bool:
+        """Whether everything was placed on the slots; `ground.tried` says where."""
+        agenda: Agenda = (_Goal(part, slots, None), None)
+        while agenda is not None:
+            goal, rest = agenda
+            if goal.inside:
+                found = self._buckets(goal.part.buckets, goal.slots, goal.packing)
+                agenda = rest if found else self._other_choice()
+                if not found and agenda is None:
+                    return False
+            elif goal.part.near is None:
+                agenda = _opened(goal, goal.slots, goal.packing, rest)
+            else:
+                self._choose(goal, goal.part.near, rest)
+                agenda = self._other_choice()
+                if agenda is None:
+                    return False
+        return True
+
+    # -- choices -----------------------------------------------------------------------------------------------------
+
+    def _choose(self, goal: _Goal, near: Near, rest: Agenda) -> None:
+        domains = self._domains(goal.part, near, goal.slots)
+        marks = self._ground.mark(), len(self._exclusive), len(self._packed)
+        self._choices.append(_Choice(goal, near, domains, rest, *marks))
+
+    def _other_choice(self) -> Agenda:
+        """Goes back to the last choice that has another domain, and takes that. None when there is none."""
+        while self._choices:
+            choice = self._choices[-1]
+            self._ground.undo(choice.mark)
+            del self._exclusive[choice.exclusive :]
+            while len(self._packed) > choice.packed:
+                packing, left, taken = self._packed.pop()
+                packing.left, packing.taken = left, taken
+            if self._tries >= MOST_TRIES:
+                self.gave_up = True
+                return None
+            domain = next(choice.domains, None)
+            if domain is not None:
+                return self._take(choice, *domain)
+            self._choices.pop()
+        return None
+
+    def _take(self, choice: _Choice, level: int, domain: Slots) -> Agenda:
+        part = choice.goal.part
+        self.chosen[part.name] = level
+        if part.exclusive and choice.near.required is not None and domain.size:
+            ids = self._landscape.layer(choice.near.topology, choice.near.required).ids
+            self._exclusive.append((part.exclusive, part.name, int(ids[domain[0]])))
+        packing = self._packing(part, choice.near, level, choice.goal.packing)
+        return _opened(choice.goal, domain, packing, choice.rest)
+
+    def _packing(self, part: Part, near: Near, level: int, outer: _Packing | None) -> _Packing | None:
+        if near.preferred is None:
+            return outer
+        if level >= near.preferred:
+            return None
+        ids = self._landscape.layer(near.topology, near.preferred).ids
+        taken = tuple(dict.fromkeys(ids[part.pinned].tolist()))
+        return _Packing(near, sum(len(bucket.records) for bucket in part.all_buckets()), taken)
+
+    def _buckets(self, buckets: list[Bucket], slots: Slots, packing: _Packing | None) -> bool:
+        for bucket in buckets:
+            self._tries += 1
+            if packing is not None:
+                if not self._pack(bucket, slots, packing):
+                    return False
+            elif self._ground.fill(bucket, bucket.records, slots) < len(bucket.records):
+                return False
+        return True
+
+    # -- domains -----------------------------------------------------------------------------------------------------
+
+    def _domains(self, part: Part, near: Near, slots: Slots) -> Iterator[tuple[int, Slots]]:
+        """Domains that may hold the part, in the order in which they are tried, with their levels."""
+        topology = near.topology
+        if near.required is not None and part.pinned:
+            ids = self._landscape.layer(topology, near.required).ids
+            slots = slots[ids[slots] == ids[part.pinned[0]]]
+        lowest = near.preferred if near.preferred is not None else near.required
+        highest = near.required if near.required is not None else EVERYWHERE
+        if lowest is None:  # only exclusive
+            lowest = highest = EVERYWHERE
+        for level in range(lowest, highest - 1, -1):
+            if level == EVERYWHERE:
+                yield level, slots
+                continue
+            ids = self._landscape.layer(topology, level).ids[slots]
+            for number in self._in_order(part, near, level, slots, ids):
+                yield level, slots[ids == number]
+
+    def _in_order(self, part: Part, near: Near, level: int, slots: Slots, ids: NDArray[np.int64]) -> list[int]:
+        """The numbers of the domains of a level with room for the part, the best first."""
+        layer = self._landscape.layer(near.topology, level)
+        size = len(layer.paths)
+        ids = np.where(ids == OUTSIDE, size, ids)
+        fits = np.ones(size + 1, np.bool_)
+        fits[size] = False
+        for bucket in part.all_buckets():
+            copies = np.bincount(ids, weights=self._ground.copies(bucket)[slots], minlength=size + 1)
+            fits &= copies >= len(bucket.records)
+        fits &= self._enough(part, slots, ids, size)
+        for number in self._closed(part, layer.ids):
+            fits[number] = False
+        numbers = np.flatnonzero(fits)
+        if not numbers.size:
+            return []
+        free = np.bincount(ids, weights=self._free(part, slots), minlength=size + 1)
+        pinned = set(layer.ids[part.pinned].tolist())
+        fewest = self._spans(part, near, level, slots, ids, numbers.tolist())
+        return sorted(
+            numbers.tolist(),
+            key=lambda number: (number not in pinned, fewest.get(number, 1), free[number], layer.paths[number]),
+        )
+
+    def _enough(self, part: Part, slots: Slots, ids: NDArray[np.int64], size: int) -> NDArray[np.bool_]:
+        """bool[size + 1]: domains that have enough of everything in sum."""
+        state = self._ground.cluster.state
+        vectors = [len(bucket.records) * state.vector(bucket.request) for bucket in part.all_buckets()]
+        asked = np.sum(vectors, axis=0)
+        enough = np.ones(size + 1, np.bool_)
+        for column in np.flatnonzero(asked):
+            free = np.maximum(state.arrays.free[slots, column], 0)
+            enough &= np.bincount(ids, weights=free, minlength=size + 1) >= asked[column]
+        return enough
+
+    def _free(self, part: Part, slots: Slots) -> NDArray[np.int64]:
+        """int64[len(slots)]: what orders nodes by how full they are: free devices where any are asked for, else CPU."""
+        arrays = self._ground.cluster.state.arrays
+        if any(bucket.request.demand is not Demand.NONE for bucket in part.all_buckets()):
+            return np.asarray(arrays.idle[slots], np.int64)
+        return np.asarray(np.maximum(arrays.free[slots, CPU], 0), np.int64)
+
+    def _spans(
+        self, part: Part, near: Near, level: int, slots: Slots, ids: NDArray[np.int64], numbers: list[int]
+    ) -> dict[int, int]:
+        """How many domains of the preferred level the part needs inside each of the domains, where that is known."""
+        if near.preferred is None or level >= near.preferred:
+            return {}
+        buckets = list(part.all_buckets())
+        inner = self._landscape.layer(near.topology, near.preferred)
+        inner_ids = inner.ids[slots]
+        largest = max(buckets, key=lambda bucket: len(bucket.records))
+        wanted = sum(len(bucket.records) for bucket in buckets)
+        copies = np.bincount(inner_ids, weights=self._ground.copies(largest)[slots], minlength=len(inner.paths))
+        taken = set(inner.ids[part.pinned].tolist())
+        found = {}
+        for number in numbers:
+            inside = np.unique(inner_ids[ids == number])
+            fresh = sorted((int(copies[one]) for one in inside if int(one) not in taken), reverse=True)
+            left = wanted - sum(int(copies[one]) for one in inside if int(one) in taken)
+            count = 0
+            while left > 0 and count < len(fresh):
+                left -= fresh[count]
+                count += 1
+            found[number] = count
+        return found
+
+    # -- few domains of the preferred level ---------------------------------------------------------------------------
+
+    def _pack(self, bucket: Bucket, slots: Slots, packing: _Packing) -> bool:
+        """Places a bucket in domains taken already, then in those with most room, the last in the tightest one."""
+        layer = self._landscape.layer(packing.near.topology, packing.near.preferred or 0)
+        ids = layer.ids[slots]
+        tried: set[int] = set()
+        done = 0
+        while done < len(bucket.records):
+            copies = np.bincount(ids, weights=self._ground.copies(bucket)[slots], minlength=len(layer.paths))
+            number = _next_domain(copies, packing, tried, layer.paths)
+            if number is None:
+                return False
+            tried.add(number)
+            records = bucket.records[done : done + int(copies[number])]
+            placed = self._ground.fill(bucket, records, slots[ids == number])
+            self._tries += 1
+            done += placed
+            self._packed.append((packing, packing.left, packing.taken))
+            packing.left -= placed
+            if placed and number not in packing.taken:
+                packing.taken = (*packing.taken, number)
+        return True
+
+    # -- domains that a part has for itself ---------------------------------------------------------------------------
+
+    def _closed(self, part: Part, ids: NDArray[np.int64]) -> set[int]:
+        if not part.exclusive:
+            return set()
+        slots = self._occupied(part.exclusive, part)
+        mine = {number for key, name, number in self._exclusive if key == part.exclusive and name != part.name}
+        return mine | set(ids[slots].tolist())
+
+
+def _opened(goal: _Goal, slots: Slots, packing: _Packing | None, rest: Agenda) -> Agenda:
+    """What is to be done for a part, before the rest: its children in order, then its own pods."""
+    agenda: Agenda = (_Goal(goal.part, slots, packing, inside=True), rest) if goal.part.buckets else rest
+    for child in reversed(goal.part.children):
+        agenda = (_Goal(child, slots, packing), agenda)
+    return agenda
+
+
+def _next_domain(copies: NDArray[Any], packing: _Packing, tried: set[int], paths: list[tuple[str, ...]]) -> int | None:
+    """The domain that takes pods next, None when none has room."""
+    open_ = [int(number) for number in np.flatnonzero(copies) if int(number) not in tried]
+    if not open_:
+        return None
+    taken = [number for number in packing.taken if number in open_]
+    if taken:
+        return taken[0]
+    whole = [number for number in open_ if copies[number] >= packing.left]
+    if whole:
+        return min(whole, key=lambda number: (copies[number], paths[number]))
+    return min(open_, key=lambda number: (-copies[number], paths[number]))
