@@ -25,12 +25,14 @@ DEFAULT_RULES: Final = ClaimRules()
 
 
 def queue_named(pod: PodFacts) -> str | None:
-    """The queue that the pod's labels name. Annotations do not count."""
-    return _label(pod, vocabulary.QUEUE)
+    """The queue that its group or owner name, else the pod's labels. Annotations do not count."""
+    return pod.group_queue or _label(pod, vocabulary.QUEUE)
 
 
 def is_preemptible(pod: PodFacts, rules: ClaimRules, *, kai: bool) -> bool:
-    """A label decides; else the priority, for classes and (`kai`) queues that have KAI's meaning; else it is."""
+    """Its group, then a label decides; else the priority, for classes and (`kai`) queues that have KAI's meaning; else it is."""
+    if pod.group_preemptible is not None:
+        return pod.group_preemptible
     said = _label(pod, vocabulary.PREEMPTIBILITY)
     if said in VALUES:
         return said == vocabulary.PREEMPTIBLE
@@ -41,6 +43,8 @@ def is_preemptible(pod: PodFacts, rules: ClaimRules, *, kai: bool) -> bool:
 
 def same_claim(old: PodFacts, new: PodFacts) -> bool:
     """Whether nothing changed from which queue and preemptibility follow."""
+    if (old.group_queue, old.group_preemptible) != (new.group_queue, new.group_preemptible):
+        return False
     if old.labels == new.labels and old.priority == new.priority:
         return True
     words = (vocabulary.QUEUE, vocabulary.PREEMPTIBILITY)

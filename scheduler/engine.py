@@ -19,11 +19,15 @@ from scheduler.engine_settings import EngineSettings
 from scheduler.expectation import Expectations
 from scheduler.exposure import Exposure
 from scheduler.filtering import Filtering
+from scheduler.gangs import Gangs
 from scheduler.hearsay import Hearsay
 from scheduler.instruction import Instruction
 from scheduler.planning import Planning
+from scheduler.object_facts import ObjectFacts, Objects
+from scheduler.object_index import NO_OBJECTS
 from scheduler.pod import PodFacts
 from scheduler.reason import Code, Reason
+from scheduler.recognition import recognise
 from scheduler.record import PodRecord, Stage
 from scheduler.request import RequestError, foreign_request, parse_request
 from scheduler.reservation import Reservations
@@ -31,6 +35,7 @@ from scheduler.roster import Roster
 from scheduler.telling import Telling
 from scheduler.tracking import Tracking
 from scheduler.verdict import FilterVerdict
+from topology.topology import Topology
 
 __all__ = ["Engine", "EngineSettings"]
 
@@ -42,11 +47,16 @@ IN_FLIGHT: Final = frozenset({Stage.PLANNED, Stage.RELEASED, Stage.BINDING})
 class Engine:
     """All pods of ours and the cluster they go to."""
 
-    def __init__(self, cluster: Cluster, settings: EngineSettings) -> None:
+    def __init__(self, cluster: Cluster, settings: EngineSettings, objects: Objects = NO_OBJECTS) -> None:
+        """`objects` are the owners and groups that say who belongs together."""
         self.cluster = cluster
         self.settings = settings
+        self.gangs = Gangs(objects, recognise)
         self.roster = Roster(
-            cluster.accounts, settings.device_resources, require_device_variable=settings.require_device_variable
+            cluster.accounts,
+            self.gangs,
+            settings.device_resources,
+            require_device_variable=settings.require_device_variable,
         )
         self.expectations = Expectations()
         self.reservations = Reservations(cluster, self.expectations, settings.reservations)
@@ -106,27 +116,49 @@ class Engine:
     def remove_pod(self, uid: str, now_ms: int | None = None) -> None:
         """The pod is gone or has ended. With the time its run time is learnt from, unless it was deleted."""
         record = self.roster.records.get(uid)
+        ended = False
         if now_ms is not None and record is not None:
+            ended = record.facts.deleted_ms is None and record.stage is Stage.BOUND
             self.expectations.ended(uid, now_ms, by_itself=record.facts.deleted_ms is None)
-        self._forget(uid)
+        self._forget(uid, ended=ended)
         self.hearsay.gone(uid)
 
-    def _forget(self, uid: str) -> None:
+    def _forget(self, uid: str, *, ended: bool = False) -> None:
         self.cluster.release(uid)
-        self.roster.forget(uid)
+        self.roster.forget(uid, ended=ended)
         self.adoption.forget(uid)
         self.foreign.discard(uid)
 
     def _bound(self, facts: PodFacts, now_ms: int) -> None:
         self.foreign.discard(facts.uid)
+        ours = self.ours(facts)
+        facts = self.roster.gangs.look(facts) if ours else facts
         self.adoption.adopt(facts)
-        if self.ours(facts):
+        if ours:
             record = self.roster.records.get(facts.uid) or self.roster.enter(facts, now_ms)
+            self.roster.leave(facts.uid)
             record.facts, record.reason = facts, None
             record.move(Stage.BOUND, f"bound to {facts.node_name}", now_ms)
-            self.roster.leave(facts.uid)
+            self.roster.rejoin(record)
             if facts.phase == "Running":
                 self.expectations.started(facts, now_ms)
+
+    # -- owners, groups and topologies -------------------------------------------------------------------------
+
+    def object_changed(self, old: ObjectFacts | None, new: ObjectFacts | None, now_ms: int) -> None:
+        """An owner or a group came, changed or went: what it says of pods may be new."""
+        for uid in self.gangs.concerned(old, new):
+            record = self.roster.records.get(uid)
+            if record is None:
+                continue
+            if record.stage is Stage.BOUND:
+                self._bound(record.facts, now_ms)
+            else:
+                self._tracking.track(record.facts, now_ms)
+
+    def set_topologies(self, topologies: Iterable[Topology]) -> None:
+        """All topologies there are."""
+        self.cluster.set_topologies(topologies)
 
     # -- queues ------------------------------------------------------------------------------------------------------
 
@@ -208,6 +240,8 @@ class Engine:
         group = self.roster.line.alike(record)
         if group.block is not None:
             return group.block
+        if group.gang is not None:
+            return group.reason
         left = None if group.room is None else group.room.slots(self.cluster)
         if record.request is not None and self.cluster.place(
             record.facts, record.request, record.constraints, record.allowed_nodes(now_ms), left

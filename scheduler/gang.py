@@ -48,6 +48,12 @@ class Gang:
     missing: str = ""
     members: dict[str, PodRecord] = field(default_factory=dict)
     ended: dict[str, int] = field(default_factory=dict)
+    opening: str | None = None
+    """The member whose Binding is the first of the gang and on its way; nobody knows yet whether it takes effect."""
+    forward: bool = False
+    """Some member is bound: the others follow, and nothing is taken back."""
+    broken_since_ms: int | None = None
+    """Since when members run although there are too few of them."""
 
     def add(self, record: PodRecord) -> None:
         """A pod joins."""

@@ -57,6 +57,7 @@ class Planning:
             hold_ms=self._settings.hold_ms,
             limit=min(self._settings.round_limit, room),
             reservations=self._reservations,
+            gangs=self._roster.gangs.by_key,
         )
         for record, allocation in result.placed:
             self._planned(record, allocation.node, now_ms)

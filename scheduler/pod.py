@@ -81,7 +81,10 @@ class Owner:
 
 @dataclass(frozen=True, slots=True)
 class PodFacts:
-    """A v1 Pod, reduced. Times are epoch milliseconds; `node_affinity` None means there is none."""
+    """A v1 Pod, reduced. Times are epoch milliseconds; `node_affinity` None means there is none.
+
+    `group_queue` and `group_preemptible` are what its group or its top owner say; None: what the pod itself says.
+    """
 
     uid: str
     namespace: str
@@ -112,6 +115,10 @@ class PodFacts:
     tolerations: tuple[Toleration, ...] = ()
     pod_affinity: tuple[PodAffinityTerm, ...] = ()
     pod_anti_affinity: tuple[PodAffinityTerm, ...] = ()
+    scheduling_group: str = ""
+    workload_ref: tuple[str, str] | None = None
+    group_queue: str | None = None
+    group_preemptible: bool | None = None
 
     @property
     def key(self) -> str:

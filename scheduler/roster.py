@@ -11,6 +11,7 @@ from scheduler import device_variable, expectation
 from scheduler.accounts import Accounts
 from scheduler.claim import misunderstandings, same_claim
 from scheduler.constraints import constraints_of
+from scheduler.gangs import Gangs
 from scheduler.instruction import Instruction, Tell, Warn
 from scheduler.line import Line
 from scheduler.pod import PodFacts
@@ -23,10 +24,11 @@ class Roster:
     """Records by uid, the waiting ones also in line, and the outbox of instructions for the next round."""
 
     def __init__(
-        self, accounts: Accounts, device_resources: Sequence[str], *, require_device_variable: bool = False
+        self, accounts: Accounts, gangs: Gangs, device_resources: Sequence[str], *, require_device_variable: bool = False
     ) -> None:
-        """`accounts` know the queues, and are told what waits."""
+        """`accounts` know the queues, and are told what waits; `gangs` know who belongs together."""
         self._accounts = accounts
+        self.gangs = gangs
         self._device_resources = device_resources
         self._require_device_variable = require_device_variable
         self.records: dict[str, PodRecord] = {}
@@ -47,24 +49,43 @@ class Roster:
         record = PodRecord(facts, constraints_of(facts), request, problem, since_ms=now_ms)
         record.runtime_ms = expectation.declared_ms(facts)
         self.records[facts.uid] = record
+        self.gangs.join(record)
         return record
 
     def refresh(self, record: PodRecord, facts: PodFacts) -> bool:
         """Takes newer facts. True when what the pod wants has changed."""
         old = record.facts
         same_wish, same = _same_wish(old, facts), same_claim(old, facts)
-        if same_wish and same and old.gates == facts.gates:
+        moves = self.gangs.membership(record.uid) != record.membership
+        if same_wish and same and old.gates == facts.gates and not moves:
             record.facts = facts
             return False
         in_line = record.uid in self.waiting
         if in_line:
             self.line.remove(record)
         record.take(facts)
+        self._move(record)
         changed = not same_wish and self._reread(record)
         if in_line:
             # one that no queue takes any more keeps its place until it is asked to wait again, which is next
             self._join(record, self._accounts.choice(facts).queue or record.queue)
-        return changed or not same
+        return changed or not same or moves
+
+    def rejoin(self, record: PodRecord) -> None:
+        """What was found out about a pod on a node, or its state there, may be new: its gang has to be looked at."""
+        self._move(record)
+        if record.gang is not None:
+            self.gangs.touch(record.gang)
+            self.line.changed(record.gang)
+
+    def _move(self, record: PodRecord) -> None:
+        """Puts the record, which is not in line, into the gang where it belongs now."""
+        before = record.gang
+        if not self.gangs.join(record):
+            return
+        for gang in (before, record.gang):
+            if gang is not None:
+                self.line.changed(gang)
 
     def _reread(self, record: PodRecord) -> bool:
         request, problem = self._read(record.facts)
@@ -85,10 +106,15 @@ class Roster:
             return None, err
         return request, None
 
-    def forget(self, uid: str) -> None:
-        """The pod is gone."""
+    def forget(self, uid: str, *, ended: bool = False) -> None:
+        """The pod is gone; `ended`: it ran to its end."""
         self.leave(uid)
-        self.records.pop(uid, None)
+        record = self.records.pop(uid, None)
+        if record is not None:
+            gang = record.gang
+            self.gangs.leave(record, ended=ended)
+            if gang is not None:
+                self.line.changed(gang)
 
     # -- who waits -----------------------------------------------------------------------------------------------
 
@@ -184,7 +210,7 @@ class Roster:
         """Orders one warning for each thing in the pod that works but is not meant."""
         facts = record.facts
         found: dict[str, str] = {warning.problem: warning.text for warning in warnings_of(facts)}
-        found |= misunderstandings(facts) | expectation.misunderstandings(facts)
+        found |= misunderstandings(facts) | expectation.misunderstandings(facts) | dict(record.membership.warnings)
         for problem, text in found.items():
             if problem not in record.warned:
                 record.warned.add(problem)

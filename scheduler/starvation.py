@@ -52,8 +52,8 @@ class Starvation:
 
     def _starving(self, group: Alike, now_ms: int) -> Iterator[PodRecord]:
         """The first pods of the group that only room has been missing for, for long; no more than may get any."""
-        if group.block is not None:
-            return
+        if group.block is not None or group.gang is not None:
+            return  # a reservation keeps one node
         said = self._cluster.accounts.tree.queues[group.kind.queue].spec.starving_after_ms
         after_ms = self._after_ms if said is None else said
         if after_ms <= 0:

@@ -95,8 +95,8 @@ class Telling:
         That of its form does while nothing has changed, and for a pod that knows one already also a little longer.
         """
         group = self._roster.line.alike(record)
-        if group.block is not None:
-            return group.block, False
+        if group.block is not None or group.reason is not None:
+            return group.block or group.reason or Reason(Code.BACKING_OFF), False
         form = planner.form(self._cluster, record, now_ms)
         if form is None or group.room is None:
             return self.why(record, now_ms), True
@@ -119,8 +119,8 @@ class Telling:
         excluded = None
         if record.uid in self._roster.waiting:
             group = self._roster.line.alike(record)
-            if group.block is not None:
-                return group.block
+            if group.block is not None or group.reason is not None:
+                return group.block or group.reason or Reason(Code.BACKING_OFF)
             excluded = None if group.room is None else group.room.excluded(self._cluster)
         allowed = record.allowed_nodes(now_ms)
         return self._cluster.why(record.facts, record.request, record.constraints, allowed, excluded)

@@ -18,6 +18,7 @@ class Tracking:
 
     def track(self, facts: PodFacts, now_ms: int) -> None:
         """Takes a pod of ours that has no node, as the API shows it now."""
+        facts = self._roster.gangs.look(facts)
         record = self._roster.records.get(facts.uid)
         if record is None:
             record = self._roster.enter(facts, now_ms)
@@ -56,6 +57,12 @@ class Tracking:
             self._roster.leave(facts.uid)
             record.reason = invalid_request(record.problem)
             record.move(Stage.REFUSED, record.problem.problem, now_ms)
+            self._roster.tell(record, now_ms)
+        elif record.membership.problem:
+            self._cluster.release(facts.uid)
+            self._roster.leave(facts.uid)
+            record.reason = Reason(Code.GANG_INVALID, {"problem": record.membership.problem})
+            record.move(Stage.REFUSED, Code.GANG_INVALID, now_ms)
             self._roster.tell(record, now_ms)
         elif facts.uid not in self._cluster.ledger.entries:
             self._roster.warn(record)

@@ -1,0 +1,143 @@
+"""All gangs: who is in which, and whom a change of an owner or a group concerns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+from scheduler.gang import Gang, smallest
+from scheduler.gang_spec import GangKey, GangSpec
+from scheduler.membership import ALONE, Membership
+from scheduler.object_facts import ObjectFacts, Objects
+from scheduler.pod import PodFacts
+from scheduler.record import PodRecord
+
+Recognise = Callable[[PodFacts, Objects], Membership]
+Sought = tuple[str, ...]
+"""What was looked for: a uid, or API group, kind, namespace and name."""
+
+
+class _Tracer:
+    """Objects that note what was looked for."""
+
+    def __init__(self, objects: Objects) -> None:
+        self._objects = objects
+        self.sought: set[Sought] = set()
+
+    def by_uid(self, uid: str) -> ObjectFacts | None:
+        self.sought.add((uid,))
+        return self._objects.by_uid(uid)
+
+    def named(self, group: str, kind: str, namespace: str, name: str) -> ObjectFacts | None:
+        self.sought.add((group, kind, namespace, name))
+        return self._objects.named(group, kind, namespace, name)
+
+    def reads(self, group: str, kind: str) -> bool:
+        return self._objects.reads(group, kind)
+
+
+class Gangs:
+    """Gangs by key. A gang exists while it has members; `touched` are those of which something changed."""
+
+    def __init__(self, objects: Objects, recognise: Recognise) -> None:
+        self._objects = objects
+        self._recognise = recognise
+        self._memberships: dict[str, Membership] = {}
+        self._sought: dict[str, set[Sought]] = {}
+        self._seekers: dict[Sought, set[str]] = {}
+        self.by_key: dict[GangKey, Gang] = {}
+        self.touched: dict[GangKey, None] = {}
+
+    def __iter__(self) -> Iterator[Gang]:
+        return iter(self.by_key.values())
+
+    # -- recognition -------------------------------------------------------------------------------------------------
+
+    def look(self, pod: PodFacts) -> PodFacts:
+        """Finds out where the pod belongs; returns its facts with what its group and owner say of it."""
+        tracer = _Tracer(self._objects)
+        found = self._recognise(pod, tracer)
+        self._memberships[pod.uid] = found
+        self._seek(pod.uid, tracer.sought)
+        said = (found.queue, found.preemptible)
+        if said == (pod.group_queue, pod.group_preemptible):
+            return pod
+        return replace(pod, group_queue=found.queue, group_preemptible=found.preemptible)
+
+    def membership(self, uid: str) -> Membership:
+        """What was found out about a pod last."""
+        return self._memberships.get(uid, ALONE)
+
+    def concerned(self, old: ObjectFacts | None, new: ObjectFacts | None) -> list[str]:
+        """The pods that looked for an object that came, changed or went."""
+        found: set[str] = set()
+        for facts in (old, new):
+            if facts is not None:
+                found |= self._seekers.get((facts.uid,), set())
+                found |= self._seekers.get((facts.group, facts.kind, facts.namespace, facts.name), set())
+        return sorted(found)
+
+    def _seek(self, uid: str, sought: set[Sought]) -> None:
+        old = self._sought.get(uid, set())
+        for key in old - sought:
+            self._seekers[key].discard(uid)
+            if not self._seekers[key]:
+                del self._seekers[key]
+        for key in sought - old:
+            self._seekers.setdefault(key, set()).add(uid)
+        if sought:
+            self._sought[uid] = sought
+        else:
+            self._sought.pop(uid, None)
+
+    # -- who is in which ---------------------------------------------------------------------------------------------
+
+    def join(self, record: PodRecord) -> bool:
+        """Puts the record into the gang of its membership. Whether that, or the gang's spec, is another than before.
+
+        A pod of a gang that needs no other pods, and of which nobody has to be near anybody, goes alone.
+        """
+        found = self.membership(record.uid)
+        moved = record.membership != found
+        if moved:
+            self._part(record, ended=False)
+        record.membership = found
+        key = None if found.problem or _goes_alone(found.spec) else found.gang
+        if key is None:
+            return moved
+        gang = self.by_key.setdefault(key, Gang(key))
+        changed = (gang.spec, gang.missing) != (found.spec, found.missing)
+        gang.spec, gang.missing = found.spec, found.missing
+        if record.gang is None:
+            record.gang = gang
+            gang.add(record)
+            moved = True
+        if moved or changed:
+            self.touch(gang)
+        return moved or changed
+
+    def leave(self, record: PodRecord, *, ended: bool) -> None:
+        """The pod is gone; `ended`: it ran to its end."""
+        self._part(record, ended=ended)
+        self._memberships.pop(record.uid, None)
+        self._seek(record.uid, set())
+
+    def touch(self, gang: Gang) -> None:
+        """Something about the gang changed: it has to be looked at."""
+        self.touched[gang.key] = None
+
+    def _part(self, record: PodRecord, *, ended: bool) -> None:
+        gang, record.gang = record.gang, None
+        if gang is None:
+            return
+        gang.remove(record.uid, ended=ended)
+        self.touch(gang)
+        if not gang.members:
+            self.by_key.pop(gang.key, None)
+
+
+def _goes_alone(spec: GangSpec | None) -> bool:
+    if spec is None:
+        return False
+    root = spec.root
+    return root.is_leaf and smallest(root) <= 1 and root.nearness is None and not root.slices
