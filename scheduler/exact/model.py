@@ -70,12 +70,12 @@ class Model:
     def _keep_together(self, together: Together) -> None:
         domains = self._by_domain(together)
         domains.pop(-1, None)
-        chosen = {domain: self._model.new_bool_var("") for domain in domains}
-        self._model.add_exactly_one(chosen.values())
+        chosen = {domain: self._model.new_int_var(0, together.times, "") for domain in domains}
+        self._model.add(self._sum(list(chosen.values())) == together.times)
         for kind in together.wanted:
             for domain, groups in domains.items():
                 inside = self._sum(self._pods_of(kind, groups))
-                self._model.add(inside == self._problem.wanted[kind].count * chosen[domain])
+                self._model.add(inside == self._problem.wanted[kind].count // together.times * chosen[domain])
             for i in set(range(len(self._groups))).difference(*domains.values()):
                 if (kind, i) in self._pods:
                     self._model.add(self._pods[kind, i] == 0)

@@ -36,6 +36,8 @@ class Together:
     wanted: tuple[int, ...]
     domains: NDArray[np.int64]
     """[N]: the domain of each node; -1: in none."""
+    times: int = 1
+    """So many equal groups, each in one domain: every count is a multiple of it. Several may share a domain."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

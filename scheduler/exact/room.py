@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scheduler.exact.problem import Problem, Together
+from scheduler.exact.twins import merge
 
 MOST_PASSES: Final = 4
 _SUM_BITS: Final = 62
@@ -16,6 +17,7 @@ _SUM_BITS: Final = 62
 
 def could_fit(problem: Problem) -> bool:
     """Whether no simple bound forbids it. False is certain, True is not."""
+    problem = merge(problem).problem
     return enough(problem, narrowed(problem))
 
 
@@ -58,11 +60,11 @@ def _groups(problem: Problem) -> Iterator[Together]:
 
 
 class _Group:
-    """Pods that belong into one domain, with what they need in sum and what nodes have, in units that can be summed."""
+    """Pods that belong into one domain: what they need, and what nodes have, in units whose sums fit 64 bits."""
 
     def __init__(self, problem: Problem, together: Together) -> None:
         self.wanted = np.asarray(together.wanted, np.intp)
-        self._counts = np.array([problem.wanted[i].count for i in together.wanted], np.int64)
+        self._counts = np.array([problem.wanted[i].count // together.times for i in together.wanted], np.int64)
         self._inside = together.domains >= 0
         names, self._place = np.unique(together.domains, return_inverse=True)
         self._domains = len(names)
@@ -70,7 +72,10 @@ class _Group:
         unit = 1 + len(free) * (free.max(axis=0, initial=0) >> 20) // (1 << (_SUM_BITS - 20))
         self._free = -(-free // unit)
         need = [
-            sum(problem.wanted[i].count * int(problem.wanted[i].amounts[r]) for i in together.wanted)
+            sum(
+                count * int(problem.wanted[i].amounts[r])
+                for i, count in zip(together.wanted, self._counts.tolist(), strict=True)
+            )
             for r in range(free.shape[1])
         ]
         self._need = np.array([min(n // int(u), 1 << _SUM_BITS) for n, u in zip(need, unit, strict=True)], np.int64)

@@ -47,6 +47,8 @@ def problems(draw: st.DrawFn) -> Problem:
         usable = draw(st.one_of(st.just([True] * nodes), st.lists(st.booleans(), min_size=nodes, max_size=nodes)))
         kinds.append(wanted([amount * scale for amount in amounts], count, usable))
     levels = draw(trees(nodes))
+    if draw(st.integers(0, 3)) == 0:
+        return _replicas(draw, np.array(free, np.int64) * scale, kinds[:2], levels)
     indices = st.lists(st.integers(0, len(kinds) - 1), min_size=1, unique=True)
     outer = draw(indices)
     groups = []
@@ -56,6 +58,18 @@ def problems(draw: st.DrawFn) -> Problem:
         inner = draw(st.lists(st.sampled_from(outer), min_size=1, unique=True))
         groups.append(together(tuple(inner), levels[draw(st.integers(0, 1))]))
     return Problem(np.array(free, np.int64) * scale, tuple(kinds), tuple(groups))
+
+
+def _replicas(draw: st.DrawFn, free: NDArray[np.int64], kinds: list[Wanted], levels: list[list[int]]) -> Problem:
+    """Equal groups of pods, each in a narrow domain, maybe all in a broad one."""
+    pods = max(sum(each.count for each in kinds), 1)
+    times = draw(st.integers(1, max(PODS // pods, 1)))
+    all_kinds = kinds * times
+    size = len(kinds)
+    groups = [together(tuple(range(size * i, size * i + size)), levels[1]) for i in range(times)]
+    if draw(st.booleans()):
+        groups.append(together(tuple(range(len(all_kinds))), levels[0]))
+    return Problem(free, tuple(all_kinds), tuple(groups))
 
 
 def placements(problem: Problem) -> Iterator[NDArray[np.int64]]:

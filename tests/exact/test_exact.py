@@ -15,7 +15,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from scheduler import exact
-from scheduler.exact import Outcome, Problem, node_groups
+from scheduler.exact import Outcome, Problem, node_groups, twins
 from scheduler.exact.model import Model
 from scheduler.exact.room import narrowed
 from tests.exact import gangs
@@ -127,6 +127,26 @@ def tangled() -> Problem:
 def test_a_tiny_limit_gives_up() -> None:
     """Whatever it had found out by then."""
     assert exact.solve(tangled(), limit=1e-9).outcome is Outcome.GAVE_UP
+
+
+def test_equal_groups_are_one_question_however_many() -> None:
+    """Forty replicas, each in one rack, are four variables a rack; others are not merged with them."""
+    problem = racks(12, 4, [8], [(3, 2), (2, 1)] * 40 + [(3, 2), (1, 1)], one_rack=False)
+    in_rack = [i // 4 for i in range(48)]
+    problem = replace(problem, together=tuple(gangs.together((2 * i, 2 * i + 1), in_rack) for i in range(41)))
+    merged = twins.merge(problem)
+    assert [
+        (each.count, len(members)) for each, members in zip(merged.problem.wanted, merged.members, strict=True)
+    ] == [
+        (40, 40),
+        (80, 40),
+        (2, 1),
+        (1, 1),
+    ]
+    assert [group.times for group in merged.problem.together] == [40, 1]
+    found = exact.solve(problem, limit=LIMIT)
+    assert found.counts is not None
+    assert gangs.fault(problem, found.counts) is None
 
 
 def test_a_model_beyond_the_size_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
