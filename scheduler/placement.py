@@ -15,6 +15,7 @@ from scheduler.kernels.arrays import SHARE, WHOLE, Ask
 from scheduler.kernels.copies import count_copies
 from scheduler.request import Request
 from scheduler.state import ClusterState
+from scheduler.whole_devices import nearest
 
 __all__ = ["codes", "copies", "fits", "place", "place_on", "ranked", "scores", "why"]
 
@@ -128,8 +129,8 @@ def _devices(state: ClusterState, request: Request, ask: Ask, slot: int) -> tupl
     if ask.demand == SHARE:
         rows = sorted(buffers.rows[: ask.devices].tolist())
     elif ask.demand == WHOLE and nodes.device_column[slot] == ask.device_column:
-        untouched = nodes.device_healthy[slot] & (nodes.device_holders[slot] == 0)
-        rows = np.flatnonzero(untouched)[: ask.devices].tolist()
+        untouched = np.flatnonzero(nodes.device_healthy[slot] & (nodes.device_holders[slot] == 0))
+        rows = nearest(untouched, nodes.device_island[slot, untouched], ask.devices)
     inventory = state.inventories[slot]
     assert inventory is not None
     shares = []

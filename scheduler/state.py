@@ -150,6 +150,7 @@ class ClusterState:
                 arrays.device_free_mib[slot, row] = memory_mib
                 arrays.device_free_milli[slot, row] = FULL_MILLI
                 arrays.device_healthy[slot, row] = device.healthy
+                arrays.device_island[slot, row] = device.island
                 arrays.device_room_milli[slot, row], arrays.device_room_mib[slot, row] = self._room(slot, row)
             arrays.idle[slot] = sum(device.healthy for device in inventory.devices)
             arrays.openable[slot] = self._openable(slot)

@@ -34,6 +34,7 @@ def inventory(
     shares: ShareSupport | None = None,
     virtual: bool = False,
     extended: dict[str, int] | None = None,
+    islands: Sequence[int] = (),
 ) -> NodeInventory:
     """A node with `counted` devices, or modelled `devices`: MiB of each (0 unknown), the last `unhealthy` ones so."""
     count = len(devices) - unhealthy if devices else counted
@@ -51,7 +52,10 @@ def inventory(
         cluster="",
         device_resource=resource if has else None,
         product=None,
-        devices=tuple(Device(index, None, mib, index < len(devices) - unhealthy) for index, mib in enumerate(devices)),
+        devices=tuple(
+            Device(index, None, mib, index < len(devices) - unhealthy, islands[index] if islands else 0)
+            for index, mib in enumerate(devices)
+        ),
         shares=shares,
         domains=(),
     )

@@ -9,6 +9,7 @@ from enum import StrEnum
 from typing import Final
 
 from topology import catalogue, domains, labels, mig
+from topology.islands import islands
 from topology.labels import DeviceLabels
 from topology.node import NodeFacts
 from topology.virtual import NodeKind, cluster_identity, kind_of
@@ -36,12 +37,16 @@ class ShareSupport(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Device:
-    """One device; `memory_mib` is what may be given away (total minus reserve), 0 where it is unknown."""
+    """One device; `memory_mib` is what may be given away (total minus reserve), 0 where it is unknown.
+
+    Devices of one `island` are near one another; 0 where nothing tells.
+    """
 
     index: int
     uuid: str | None
     memory_mib: int
     healthy: bool
+    island: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,7 +212,8 @@ def _devices(
     rows, healthy = _rows(facts, resource), facts.allocatable.get(resource, 0)
     memory = _usable_memory_mib(resource, told, settings, warnings)
     uuids = _uuids(facts, rows, warnings)
-    return tuple(Device(index, uuids[index], memory, index < healthy) for index in range(rows))
+    near = islands(facts.annotations, rows, warnings)
+    return tuple(Device(index, uuids[index], memory, index < healthy, near[index]) for index in range(rows))
 
 
 def _usable_memory_mib(resource: str, told: DeviceLabels, settings: InventorySettings, warnings: list[str]) -> int:

@@ -76,9 +76,13 @@ NODE_CLUSTER: Final = "tangram.scheduler/cluster"
 """Annotation: the cluster identity of a virtual node that does not say it in another way."""
 NODE_GPU_UUIDS: Final = "tangram.scheduler/node-gpu-uuids"
 """Annotation: comma-separated device UUIDs of the node by index, where an administrator or agent knows them."""
+NODE_GPU_ISLANDS: Final = "tangram.scheduler/node-gpu-islands"
+"""Annotation: comma-separated numbers by index of the device; those with one number are near one another."""
+HAMI_NVIDIA_REGISTER: Final = "hami.io/node-nvidia-register"
+"""Annotation of HAMi's device plugin; read for the NUMA node of each device."""
 KWOK_NODE: Final = "kwok.x-k8s.io/node"
 """Annotation that KWOK puts on the nodes it plays."""
-NODE_ANNOTATIONS: Final = (NODE_CLUSTER, NODE_GPU_UUIDS, KWOK_NODE)
+NODE_ANNOTATIONS: Final = (NODE_CLUSTER, NODE_GPU_UUIDS, NODE_GPU_ISLANDS, HAMI_NVIDIA_REGISTER, KWOK_NODE)
 """The only node annotations that are read; others change too often to be kept."""
 
 # -- resource names --------------------------------------------------------------------------------------------

@@ -69,6 +69,8 @@ class NodeArrays(NamedTuple):
     """[S, D]: those of them that hold less than all of it."""
     device_healthy: NDArray[np.bool_]
     """[S, D]"""
+    device_island: NDArray[np.int32]
+    """[S, D]: devices of a node with one number are near one another; all 0 where nothing tells."""
 
 
 class Ask(NamedTuple):
@@ -125,6 +127,7 @@ def blank(slots: int, columns: int, devices: int) -> NodeArrays:
         device_holders=np.zeros((slots, devices), np.int32),
         device_sharers=np.zeros((slots, devices), np.int32),
         device_healthy=np.zeros((slots, devices), np.bool_),
+        device_island=np.zeros((slots, devices), np.int32),
     )
 
 

@@ -380,16 +380,28 @@ def test_a_label_without_memory_is_silence_and_not_a_mistake(value: str) -> None
     capacity=st.integers(0, 1 << 63),
     allocatable=st.integers(0, 1 << 63),
     uuids=st.text(max_size=30),
+    islands=st.text(max_size=30),
     taint=st.text(max_size=10),
     reserve=st.integers(0, 1 << 20),
 )
 def test_no_node_makes_us_fail(
-    labels: dict[str, str], resource: str, capacity: int, allocatable: int, uuids: str, taint: str, reserve: int
+    labels: dict[str, str],
+    resource: str,
+    capacity: int,
+    allocatable: int,
+    uuids: str,
+    islands: str,
+    taint: str,
+    reserve: int,
 ) -> None:
     facts = NodeFacts(
         name="n1",
         labels=labels,
-        annotations={"tangram.scheduler/node-gpu-uuids": uuids},
+        annotations={
+            "tangram.scheduler/node-gpu-uuids": uuids,
+            "tangram.scheduler/node-gpu-islands": islands,
+            "hami.io/node-nvidia-register": "[" + islands,
+        },
         taints=(Taint(taint, "", "NoSchedule"),),
         capacity={resource: capacity},
         allocatable={resource: allocatable},
