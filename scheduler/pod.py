@@ -116,7 +116,9 @@ class PodFacts:
     pod_affinity: tuple[PodAffinityTerm, ...] = ()
     pod_anti_affinity: tuple[PodAffinityTerm, ...] = ()
     scheduling_group: str = ""
+    """The PodGroup of scheduling.k8s.io that the pod names."""
     workload_ref: tuple[str, str] | None = None
+    """The Workload of scheduling.k8s.io that the pod names, and the group in it, as pods of Kubernetes 1.35 do."""
     group_queue: str | None = None
     group_preemptible: bool | None = None
 

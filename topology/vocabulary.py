@@ -10,7 +10,9 @@ from typing import Final, NamedTuple
 PREFIX: Final = "tangram.scheduler/"
 API_GROUP: Final = "tangram.scheduler"
 KAI_QUEUE_GROUP: Final = "scheduling.run.ai"
-"""The API group of KAI's Queue, which is read as it is."""
+"""The API group of KAI's Queue and PodGroup, which are read as they are."""
+KAI_TOPOLOGY_GROUP: Final = "kai.scheduler"
+"""The same for its Topology."""
 DEFAULT_SCHEDULER_NAME: Final = "tangram"
 
 

@@ -76,7 +76,7 @@ def pod_facts(pod: PodModel) -> PodFacts:
         name=name,
         labels=labels,
         annotations={key: value for key, value in annotations.items() if is_kept_annotation(key)},
-        owner=_owner(meta),
+        owner=controller(meta),
         created_ms=epoch_ms(meta.get("creationTimestamp"), "metadata", "creationTimestamp") or 0,
         deleted_ms=epoch_ms(meta.get("deletionTimestamp"), "metadata", "deletionTimestamp"),
         resource_version=meta.get("resourceVersion") or "",
@@ -100,6 +100,8 @@ def pod_facts(pod: PodModel) -> PodFacts:
         tolerations=_tolerations(spec),
         pod_affinity=_pod_terms(affinity.get("podAffinity"), namespace, labels),
         pod_anti_affinity=_pod_terms(affinity.get("podAntiAffinity"), namespace, labels),
+        scheduling_group=(spec.get("schedulingGroup") or {}).get("podGroupName") or "",
+        workload_ref=_workload_ref(spec),
     )
 
 
@@ -111,11 +113,18 @@ def same_pod(old: PodFacts, new: PodFacts) -> bool:
 _compared = attrgetter(*(field for field in PodFacts.__dataclass_fields__ if field != "resource_version"))
 
 
-def _owner(meta: MetaModel) -> Owner | None:
+def controller(meta: MetaModel) -> Owner | None:
+    """The owner that controls an object."""
     for owner in meta.get("ownerReferences") or ():
         if owner.get("controller"):
             return Owner(owner["kind"], owner["name"], owner.get("uid") or "", owner.get("apiVersion") or "")
     return None
+
+
+def _workload_ref(spec: SpecModel) -> tuple[str, str] | None:
+    named = spec.get("workloadRef") or {}
+    workload = named.get("name")
+    return (workload, named.get("podGroup") or "") if workload else None
 
 
 # -- containers ------------------------------------------------------------------------------------------------

@@ -118,6 +118,15 @@ class GateModel(TypedDict):
     name: str
 
 
+class SchedulingGroupModel(TypedDict, total=False):
+    podGroupName: str | None
+
+
+class WorkloadRefModel(TypedDict, total=False):
+    name: str | None
+    podGroup: str | None
+
+
 class SpecModel(TypedDict, total=False):
     containers: list[ContainerModel] | None
     initContainers: list[ContainerModel] | None
@@ -133,6 +142,8 @@ class SpecModel(TypedDict, total=False):
     priority: int | None
     priorityClassName: str | None
     preemptionPolicy: str | None
+    schedulingGroup: SchedulingGroupModel | None
+    workloadRef: WorkloadRefModel | None
 
 
 class ConditionModel(TypedDict, total=False):

@@ -90,6 +90,8 @@ class Call:
 class FakeApi:
     """Collections by the last part of their path: pods, nodes, namespaces, leases, events, queues; "kai queues".
 
+    Kinds that were given to `serve` have collections such as "jobs.batch", and can be discovered.
+
     Kinds in `absent` are not defined here: there is nothing at their paths.
     """
 
@@ -99,6 +101,7 @@ class FakeApi:
         self.calls: list[Call] = []
         self.collections: dict[str, Collection] = {}
         self.absent: set[str] = set()
+        self.served: set[tuple[str, str, str]] = set()
         self.faults: list[tuple[str, str, Fault]] = []
         self.url = ""
         self._runner: web.AppRunner | None = None
@@ -122,6 +125,11 @@ class FakeApi:
 
     def collection(self, name: str) -> Collection:
         return self.collections.setdefault(name, Collection())
+
+    def serve(self, group: str, version: str, plural: str) -> str:
+        """Defines a kind; the name of its collection."""
+        self.served.add((group, version, plural))
+        return f"{plural}.{group}"
 
     async def put(self, name: str, item: Object) -> Object:
         """Creates or replaces an object and tells the watchers."""
@@ -186,6 +194,10 @@ class FakeApi:
                 del self.faults[index]
                 return await fault(request)
         parts = request.path.strip("/").split("/")
+        if method == "GET" and parts[0] == "apis" and len(parts) in (1, 3):
+            return self._discovery(parts)
+        if parts[0] == "apis" and tuple(parts[1:]) in self.served:
+            return await self._served(request, method, f"{parts[-1]}.{parts[1]}")
         name = "kai queues" if "scheduling.run.ai" in parts else parts[-1]
         if name in self.absent:
             return web.json_response(status_body(404, "the server could not find the requested resource"), status=404)
@@ -199,6 +211,27 @@ class FakeApi:
             assert body is not None
             return web.json_response(await self.put("events", body), status=201)
         return await self._one(method, parts, body)
+
+    def _discovery(self, parts: list[str]) -> web.Response:
+        """The groups, or what is served of one version of a group."""
+        there = sorted(kind for kind in self.served if f"{kind[2]}.{kind[0]}" not in self.absent)
+        if len(parts) == 1:
+            groups: dict[str, list[Object]] = {}
+            for group, version in sorted({kind[:2] for kind in there}):
+                groups.setdefault(group, []).append({"groupVersion": f"{group}/{version}", "version": version})
+            return web.json_response({"groups": [{"name": name, "versions": found} for name, found in groups.items()]})
+        plurals = [plural for *place, plural in there if place == parts[1:]]
+        verbs = ["get", "list", "watch"]
+        resources = [{"name": plural, "namespaced": True, "verbs": verbs} for plural in plurals]
+        resources += [{"name": f"{plural}/status", "verbs": ["get", "patch"]} for plural in plurals]
+        return web.json_response({"resources": resources}, status=200 if plurals else 404)
+
+    async def _served(self, request: web.Request, method: str, name: str) -> web.StreamResponse:
+        if name in self.absent:
+            return web.json_response(status_body(404, "the server could not find the requested resource"), status=404)
+        if method == "WATCH":
+            return await self._watch(request, name)
+        return self._list(request, self.collection(name))
 
     def _list(self, request: web.Request, collection: Collection) -> web.Response:
         items = [item for _, item in sorted(collection.objects.items()) if _selected(request, item)]
