@@ -25,8 +25,8 @@ DEFAULT_RULES: Final = ClaimRules()
 
 
 def queue_named(pod: PodFacts) -> str | None:
-    """The queue that the pod's labels name. Annotations do not count."""
-    return _label(pod, vocabulary.QUEUE)
+    """The queue that the pod's labels name, in our words or else in those of others. Annotations do not count."""
+    return _label(pod, vocabulary.QUEUE) or _label(pod, vocabulary.FOREIGN_QUEUE)
 
 
 def is_preemptible(pod: PodFacts, rules: ClaimRules, *, kai: bool) -> bool:
@@ -43,7 +43,7 @@ def same_claim(old: PodFacts, new: PodFacts) -> bool:
     """Whether nothing changed from which queue and preemptibility follow."""
     if old.labels == new.labels and old.priority == new.priority:
         return True
-    words = (vocabulary.QUEUE, vocabulary.PREEMPTIBILITY)
+    words = (vocabulary.QUEUE, vocabulary.FOREIGN_QUEUE, vocabulary.PREEMPTIBILITY)
     return old.priority == new.priority and all(_label(old, word) == _label(new, word) for word in words)
 
 

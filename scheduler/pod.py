@@ -81,7 +81,10 @@ class Owner:
 
 @dataclass(frozen=True, slots=True)
 class PodFacts:
-    """A v1 Pod, reduced. Times are epoch milliseconds; `node_affinity` None means there is none."""
+    """A v1 Pod, reduced. Times are epoch milliseconds; `node_affinity` None means there is none.
+
+    `scheduling_group` is the upstream PodGroup that its spec names, `workload_ref` the Workload and the group in it.
+    """
 
     uid: str
     namespace: str
@@ -112,6 +115,8 @@ class PodFacts:
     tolerations: tuple[Toleration, ...] = ()
     pod_affinity: tuple[PodAffinityTerm, ...] = ()
     pod_anti_affinity: tuple[PodAffinityTerm, ...] = ()
+    scheduling_group: str = ""
+    workload_ref: tuple[str, str] | None = None
 
     @property
     def key(self) -> str:
