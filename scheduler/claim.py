@@ -25,8 +25,11 @@ DEFAULT_RULES: Final = ClaimRules()
 
 
 def queue_named(pod: PodFacts) -> str | None:
-    """The queue that its group or owner name, else the pod's labels. Annotations do not count."""
-    return pod.group_queue or _label(pod, vocabulary.QUEUE)
+    """The queue that its group or owner name, else the pod's labels, in our words or else in those of others.
+
+    Annotations do not count.
+    """
+    return pod.group_queue or _label(pod, vocabulary.QUEUE) or _label(pod, vocabulary.FOREIGN_QUEUE)
 
 
 def is_preemptible(pod: PodFacts, rules: ClaimRules, *, kai: bool) -> bool:
@@ -47,7 +50,7 @@ def same_claim(old: PodFacts, new: PodFacts) -> bool:
         return False
     if old.labels == new.labels and old.priority == new.priority:
         return True
-    words = (vocabulary.QUEUE, vocabulary.PREEMPTIBILITY)
+    words = (vocabulary.QUEUE, vocabulary.FOREIGN_QUEUE, vocabulary.PREEMPTIBILITY)
     return old.priority == new.priority and all(_label(old, word) == _label(new, word) for word in words)
 
 

@@ -46,12 +46,116 @@ GPU_FRACTION_NUM_DEVICES: Final = Word("gpu-fraction-num-devices")
 GPU_FRACTION_CONTAINER: Final = Word("gpu-fraction-container-name")
 SHARE_WORDS: Final = (GPU_FRACTION, GPU_MEMORY, GPU_FRACTION_NUM_DEVICES, GPU_FRACTION_CONTAINER)
 POD_GROUP: Final = Word("tangram.scheduler/pod-group")
+"""Label: the PodGroup, ours or KAI's, of its namespace that the pod joins."""
 PREEMPTIBILITY: Final = Word("tangram.scheduler/preemptibility", aliases=("kai.scheduler/preemptibility",))
 """Label: see the two values below. Without it the priority class decides."""
 PREEMPTIBLE: Final = "preemptible"
 NON_PREEMPTIBLE: Final = "non-preemptible"
 EXPECTED_RUNTIME: Final = Word("tangram.scheduler/expected-runtime")
 """Annotation: how long the pod runs once it has started, as a duration such as 90m."""
+
+# -- gangs: what names a group, on pods ------------------------------------------------------------------------
+SUBGROUP: Final = Word("tangram.scheduler/subgroup", aliases=("kai.scheduler/subgroup-name",))
+"""Label: the leaf of its PodGroup that a pod stands in."""
+KAI_POD_GROUP: Final = Word("pod-group-name")
+SKIP_GROUPER: Final = Word("kai.scheduler/skip-podgrouper")
+VOLCANO_GROUP: Final = Word("scheduling.k8s.io/group-name", aliases=("scheduling.volcano.sh/group-name",))
+VOLCANO_TASK: Final = Word("volcano.sh/task-spec")
+VOLCANO_TASK_INDEX: Final = Word("volcano.sh/task-index")
+COSCHEDULING_GROUP: Final = Word("scheduling.x-k8s.io/pod-group")
+OLD_COSCHEDULING_GROUP: Final = Word("pod-group.scheduling.sigs.k8s.io/name")
+OLD_COSCHEDULING_MINIMUM: Final = Word("pod-group.scheduling.sigs.k8s.io/min-available")
+GROVE_GANG: Final = Word("grove.io/podgang")
+GROVE_CLIQUE: Final = Word("grove.io/podclique")
+GROVE_INDEX: Final = Word("grove.io/podclique-pod-index")
+KOORDINATOR_GANG: Final = Word("gang.scheduling.koordinator.sh/name")
+KOORDINATOR_MINIMUM: Final = Word("gang.scheduling.koordinator.sh/min-available")
+KOORDINATOR_GROUPS: Final = Word("gang.scheduling.koordinator.sh/groups")
+KOORDINATOR_TOPOLOGY: Final = Word("gang.scheduling.koordinator.sh/network-topology-spec")
+KUEUE_GROUP: Final = Word("kueue.x-k8s.io/pod-group-name")
+KUEUE_TOTAL: Final = Word("kueue.x-k8s.io/pod-group-total-count")
+KUEUE_FAST_ADMISSION: Final = Word("kueue.x-k8s.io/pod-group-fast-admission")
+KUEUE_INDEX: Final = Word("kueue.x-k8s.io/pod-group-pod-index")
+KUEUE_INDEX_LABEL: Final = Word("kueue.x-k8s.io/pod-group-pod-index-label")
+YUNIKORN_APP: Final = Word("yunikorn.apache.org/app-id", aliases=("applicationId",))
+YUNIKORN_TASK_GROUP: Final = Word("yunikorn.apache.org/task-group-name")
+YUNIKORN_TASK_GROUPS: Final = Word("yunikorn.apache.org/task-groups")
+
+# -- gangs: how large, on owners -------------------------------------------------------------------------------
+MIN_MEMBER: Final = Word("tangram.scheduler/batch-min-member", aliases=("kai.scheduler/batch-min-member",))
+"""Annotation of a Job, of a JobSet or of a template in it: how many have to start together."""
+MIN_PARALLELISM: Final = Word("kueue.x-k8s.io/job-min-parallelism")
+VOLCANO_MIN_MEMBER: Final = Word("scheduling.volcano.sh/group-min-member")
+STALE_SINCE: Final = Word("kai.scheduler/stale-podgroup-timestamp")
+LAST_START: Final = Word("kai.scheduler/last-start-timestamp")
+
+# -- near each other: annotations of owners, templates and pods --------------------------------------------------
+TOPOLOGY: Final = Word("tangram.scheduler/topology", aliases=("kai.scheduler/topology",))
+REQUIRED_PLACEMENT: Final = Word(
+    "tangram.scheduler/topology-required-placement", aliases=("kai.scheduler/topology-required-placement",)
+)
+PREFERRED_PLACEMENT: Final = Word(
+    "tangram.scheduler/topology-preferred-placement", aliases=("kai.scheduler/topology-preferred-placement",)
+)
+SEGMENT_SIZE: Final = Word("tangram.scheduler/segment-size", aliases=("kai.scheduler/segment-size",))
+SEGMENT_REQUIRED: Final = Word(
+    "tangram.scheduler/segment-topology-required-placement",
+    aliases=("kai.scheduler/segment-topology-required-placement",),
+)
+SEGMENT_PREFERRED: Final = Word(
+    "tangram.scheduler/segment-topology-preferred-placement",
+    aliases=("kai.scheduler/segment-topology-preferred-placement",),
+)
+KUEUE_REQUIRED: Final = Word("kueue.x-k8s.io/podset-required-topology")
+KUEUE_PREFERRED: Final = Word("kueue.x-k8s.io/podset-preferred-topology")
+KUEUE_UNCONSTRAINED: Final = Word("kueue.x-k8s.io/podset-unconstrained-topology")
+KUEUE_SLICE_REQUIRED: Final = Word("kueue.x-k8s.io/podset-slice-required-topology")
+KUEUE_SLICE_SIZE: Final = Word("kueue.x-k8s.io/podset-slice-size")
+KUEUE_SLICE_LAYERS: Final = Word("kueue.x-k8s.io/podset-slice-required-topology-constraints")
+KUEUE_PODSET_GROUP: Final = Word("kueue.x-k8s.io/podset-group-name")
+JOBSET_EXCLUSIVE: Final = Word("alpha.jobset.sigs.k8s.io/exclusive-topology")
+LWS_EXCLUSIVE: Final = Word("leaderworkerset.sigs.k8s.io/exclusive-topology")
+LWS_SUBGROUP_EXCLUSIVE: Final = Word("leaderworkerset.sigs.k8s.io/subgroup-exclusive-topology")
+
+# -- what controllers write on the pods they make ----------------------------------------------------------------
+JOB_INDEX: Final = Word("batch.kubernetes.io/job-completion-index")
+POD_INDEX: Final = Word("apps.kubernetes.io/pod-index")
+JOBSET_NAME: Final = Word("jobset.sigs.k8s.io/jobset-name")
+JOBSET_REPLICATED_JOB: Final = Word("jobset.sigs.k8s.io/replicatedjob-name")
+JOBSET_JOB_INDEX: Final = Word("jobset.sigs.k8s.io/job-index")
+JOBSET_ATTEMPT: Final = Word("jobset.sigs.k8s.io/restart-attempt")
+KUBEFLOW_REPLICA_TYPE: Final = Word("training.kubeflow.org/replica-type")
+KUBEFLOW_REPLICA_INDEX: Final = Word("training.kubeflow.org/replica-index")
+KUBEFLOW_ROLE: Final = Word("training.kubeflow.org/job-role")
+RAY_CLUSTER: Final = Word("ray.io/cluster")
+RAY_GROUP: Final = Word("ray.io/group")
+RAY_NODE_TYPE: Final = Word("ray.io/node-type")
+RAY_REPLICA_INDEX: Final = Word("ray.io/worker-group-replica-index")
+RAY_HOST_INDEX: Final = Word("ray.io/replica-host-index")
+LWS_NAME: Final = Word("leaderworkerset.sigs.k8s.io/name")
+LWS_GROUP_INDEX: Final = Word("leaderworkerset.sigs.k8s.io/group-index")
+LWS_WORKER_INDEX: Final = Word("leaderworkerset.sigs.k8s.io/worker-index")
+LWS_SIZE: Final = Word("leaderworkerset.sigs.k8s.io/size")
+SPARK_APP: Final = Word("spark-app-selector")
+SPARK_ROLE: Final = Word("spark-role")
+SPARK_EXECUTOR: Final = Word("spark-exec-id")
+
+# -- what owners say of queue and priority, in the words of others -------------------------------------------------
+FOREIGN_QUEUE: Final = Word(
+    "kueue.x-k8s.io/queue-name",
+    aliases=(
+        "volcano.sh/queue-name",
+        "scheduling.volcano.sh/queue-name",
+        "yunikorn.apache.org/queue",
+        "quota.scheduling.koordinator.sh/name",
+    ),
+)
+"""Label: counts where none of ours is there."""
+PRIORITY_CLASS: Final = Word(
+    "priorityClassName", aliases=("ray.io/priority-class-name", "kueue.x-k8s.io/priority-class")
+)
+"""Label of a top owner."""
+VOLCANO_PREEMPTABLE: Final = Word("volcano.sh/preemptable")
 
 # -- what administrators write on namespaces ---------------------------------------------------------------------
 DEFAULT_QUEUE: Final = Word("tangram.scheduler/default-queue")
