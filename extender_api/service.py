@@ -17,10 +17,13 @@ from extender_api.actuator import Actuator, BindOutcome, BindResult
 from extender_api.role import Role
 from queues.spec import QueueSpec
 from scheduler.engine import Engine
-from scheduler.instruction import BindOrder, BindRefusal, Expose, Instruction, Nominate, Release, Tell
+from scheduler.gang_spec import GangKey
+from scheduler.instruction import BindOrder, BindRefusal, BindWait, Evict, Expose, Instruction, Nominate, Release, Tell
+from scheduler.object_facts import ObjectFacts
 from scheduler.pod import PodFacts
 from scheduler.verdict import FilterVerdict
 from topology.node import NodeFacts
+from topology.topology import Topology
 
 log = logging.getLogger(__name__)
 
@@ -62,6 +65,9 @@ class Service:
         self._failed_in_a_row = 0
         self._wake = asyncio.Event()
         self._binds: set[asyncio.Task[str]] = set()
+        self._decided: dict[GangKey, asyncio.Event] = {}
+        """Gangs with members that wait at bind."""
+        engine.barrier.on_decided = self._gang_decided
 
     # -- whether we act ----------------------------------------------------------------------------------------
 
@@ -118,6 +124,16 @@ class Service:
     def on_namespace(self, name: str, labels: Mapping[str, str] | None) -> None:
         """A namespace's labels, or None when it went."""
         self.engine.set_namespace(name, labels, self._clock())
+        self._wake.set()
+
+    def on_object(self, old: ObjectFacts | None, new: ObjectFacts | None) -> None:
+        """An owner or a group was added, changed or went."""
+        self.engine.object_changed(old, new, self._clock())
+        self._wake.set()
+
+    def set_topologies(self, topologies: tuple[Topology, ...]) -> None:
+        """All topologies there are, of every source."""
+        self.engine.set_topologies(topologies)
         self._wake.set()
 
     def set_queues(self, specs: tuple[QueueSpec, ...]) -> None:
@@ -192,6 +208,12 @@ class Service:
                 "planned %s/%s on %s", instruction.namespace, instruction.name, instruction.node,
                 extra={"uid": instruction.uid},
             )  # fmt: skip
+        elif isinstance(instruction, Evict):
+            metrics.count_decision("evicted")
+            log.warning(
+                "evicting %s/%s: %s", instruction.namespace, instruction.name, instruction.why,
+                extra={"uid": instruction.uid},
+            )  # fmt: skip
         elif isinstance(instruction, Expose):
             metrics.count_decision("exposed")
             log.info(
@@ -251,11 +273,13 @@ class Service:
         if self.engine.is_bound_to(uid, node):
             return ""  # asked again after the watch has shown it
         foreign = uid in self.engine.foreign
-        order: BindOrder | BindRefusal
+        order: BindOrder | BindWait | BindRefusal
         if foreign:
             order = BindOrder(uid, namespace, name, node)
         else:
             order = self.engine.binding.start(uid, namespace, name, node, self._clock())
+        if isinstance(order, BindWait):
+            order = await self._after_the_gang(order, uid, node)
         if isinstance(order, BindRefusal):
             metrics.count_bind("refused")
             log.info("bind of %s/%s to %s refused: %s", namespace, name, node, order.error, extra={"uid": uid})
@@ -273,6 +297,23 @@ class Service:
             return ""
         log.warning("bind of %s/%s to %s failed: %s", namespace, name, node, result.text, extra={"uid": uid})
         return result.text or result.outcome.value
+
+    async def _after_the_gang(self, wait: BindWait, uid: str, node: str) -> BindOrder | BindRefusal:
+        """Waits until the pod's gang is decided, or as long as it may."""
+        decided = self._decided.setdefault(wait.gang, asyncio.Event())
+        limit_s = max(wait.until_ms - self._clock(), 0) / 1000
+        try:
+            async with asyncio.timeout(limit_s):
+                await decided.wait()
+        except TimeoutError:
+            self.engine.binding.waited_in_vain(uid, self._clock())
+        return self.engine.binding.go_on(uid, node)
+
+    def _gang_decided(self, gang: GangKey) -> None:
+        decided = self._decided.pop(gang, None)
+        if decided is not None:
+            decided.set()
+        self._wake.set()
 
     async def _post(self, order: BindOrder) -> BindResult:
         """The Binding, whose outcome is always known to the ledger: what went wrong unexpectedly may have bound."""

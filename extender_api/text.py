@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, Final
 
-from extender_api import queue_text
+from extender_api import gang_text, queue_text
 from scheduler.reason import Code, Reason
 
 INTERNAL: Final = "Tangram failed to answer; its log says why"
@@ -33,6 +33,11 @@ PHRASES: Final[Mapping[Code, str]] = MappingProxyType(
         Code.BEHIND_STRICT_HEAD: "kept for what stands before in a strict queue",
         Code.RESERVED: "reserved for a workload that has waited long",
         Code.MODEL_OVER_LIMIT: "over what the queue may have of this kind of GPU",
+        Code.GANG_NOT_FOUND: "its group does not exist",
+        Code.GANG_INVALID: "its group contradicts itself",
+        Code.GANG_INCOMPLETE: "its gang waits for more pods",
+        Code.GANG_DOES_NOT_FIT: "no room for its gang",
+        Code.WAITS_FOR_GANG: "goes when its gang goes",
         Code.NO_NODES: "node not known to Tangram yet",
         Code.INSUFFICIENT_CPU: "too little CPU",
         Code.INSUFFICIENT_MEMORY: "too little memory",
@@ -86,9 +91,9 @@ def sentence(reason: Reason) -> str:
         return str(reason.numbers.get("text") or PHRASES[reason.code])
     if reason.code is Code.NO_NODES and not reason.nodes:
         return "the cluster has no nodes"
-    about_queues = queue_text.sentence(reason.code, reason.numbers)
-    if about_queues is not None:
-        return about_queues
+    words = queue_text.sentence(reason.code, reason.numbers) or gang_text.sentence(reason.code, reason.numbers)
+    if words is not None:
+        return words
     numbers = _numbers(reason)
     if not reason.nodes:
         return PHRASES[reason.code] + numbers

@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import Final
 
 from scheduler.allocation import Allocation, to_annotation, visible_devices
+from scheduler.barrier import Barrier
 from scheduler.cluster import Cluster
 from scheduler.engine_settings import EngineSettings
-from scheduler.instruction import BindOrder, BindRefusal
+from scheduler.instruction import BindOrder, BindRefusal, BindWait
+from scheduler.ledger import Entry
 from scheduler.record import PodRecord, Stage
 from scheduler.request import Demand
 from scheduler.roster import Roster
@@ -20,13 +22,16 @@ PATIENCE: Final = 5
 class Binding:
     """Verifies at bind that the pod still holds its place, and keeps the ledger in step with the outcome."""
 
-    def __init__(self, cluster: Cluster, roster: Roster, settings: EngineSettings) -> None:
+    def __init__(self, cluster: Cluster, roster: Roster, barrier: Barrier, settings: EngineSettings) -> None:
         self._cluster = cluster
         self._roster = roster
+        self.barrier = barrier
         self._settings = settings
 
-    def start(self, uid: str, namespace: str, name: str, node: str, now_ms: int) -> BindOrder | BindRefusal:
-        """What to write, or why not to bind. Asked again for the same pod and node it answers the same."""
+    def start(self, uid: str, namespace: str, name: str, node: str, now_ms: int) -> BindOrder | BindWait | BindRefusal:
+        """What to write, for whom to wait first, or why not to bind. Asked again for the same pod and node it answers
+        the same, as long as nothing changed.
+        """
         record = self._roster.records.get(uid)
         if record is None:
             return BindRefusal(f"pod {namespace}/{name} with uid {uid} is not known (deleted, or not seen yet)")
@@ -48,7 +53,34 @@ class Binding:
             entry.deadline_ms = None
             record.move(Stage.BINDING, f"bind to {node}", now_ms)
         self._roster.leave(uid)
-        return BindOrder(uid, namespace, name, node, self._annotations(record, entry.allocation))
+        if not entry.bound and self.barrier.arrive(record):
+            assert record.gang is not None
+            return BindWait(record.gang.key, now_ms + self._settings.gang_bind_wait_ms)
+        return self._order(record, entry)
+
+    def go_on(self, uid: str, node: str) -> BindOrder | BindRefusal:
+        """After a `BindWait`, when the gang is decided: what to write now."""
+        record = self._roster.records.get(uid)
+        entry = self._cluster.ledger.entries.get(uid)
+        if record is None or record.facts.deleted_ms is not None:
+            return BindRefusal("the pod was deleted while it waited for its gang")
+        if entry is None or entry.node != node or record.stage is not Stage.BINDING or not self.barrier.follow(record):
+            return BindRefusal("its gang did not come together: it is planned anew")
+        return self._order(record, entry)
+
+    def waited_in_vain(self, uid: str, now_ms: int) -> None:
+        """The member has waited as long as it may: its gang gives up, unless it was decided meanwhile."""
+        record = self._roster.records.get(uid)
+        if record is None or record.gang is None or not record.at_barrier or record.gang.forward:
+            return
+        record.failures += 1
+        again_ms = now_ms + self._settings.backoff_ms(record.failures)
+        self.barrier.give_up(record.gang, "its gang did not come together at bind in time", now_ms, again_ms)
+
+    def _order(self, record: PodRecord, entry: Entry) -> BindOrder:
+        facts, opens = record.facts, record.gang.key if record.gang is not None and self.barrier.opens(record) else None
+        annotations = self._annotations(record, entry.allocation)
+        return BindOrder(facts.uid, facts.namespace, facts.name, entry.node, annotations, opens)
 
     def finish(self, uid: str, bound: bool, now_ms: int, *, keep_booking: bool = True) -> None:
         """What became of the Binding.
@@ -58,6 +90,8 @@ class Binding:
         """
         record = self._roster.records.get(uid)
         entry = self._cluster.ledger.entries.get(uid)
+        if record is not None and self.barrier.opens(record):
+            self._first_is_done(record, bound or keep_booking, now_ms)
         if record is None or entry is None or entry.bound:
             return
         if bound:
@@ -69,6 +103,15 @@ class Binding:
         else:
             self._cluster.release(uid)
             record.move(Stage.HELD, "bind failed: gone, or bound elsewhere", now_ms)
+
+    def _first_is_done(self, record: PodRecord, may_be_bound: bool, now_ms: int) -> None:
+        """The first Binding of a gang is written, or may be; or it failed for certain."""
+        assert record.gang is not None
+        if may_be_bound:
+            self.barrier.opened(record.gang)
+        else:
+            again_ms = now_ms + self._settings.release_backoff_ms
+            self.barrier.give_up(record.gang, "the first bind of its gang failed", now_ms, again_ms)
 
     def _keep(self, record: PodRecord, now_ms: int) -> None:
         """After a bind that failed. One that keeps failing gets its place back only after a wait."""
@@ -94,6 +137,9 @@ class Binding:
         assert record.request is not None
         self._cluster.release(record.uid)
         self._roster.wait(record, f"bind: booked anew on {node}", now_ms)
+        if record.gang is not None:
+            record.refusals += 1
+            return BindRefusal("its place went; it is planned anew with its gang")
         refusal = self._admitted(record, node)
         if refusal is not None:
             return refusal
@@ -119,9 +165,16 @@ class Binding:
     def _annotations(self, record: PodRecord, allocation: Allocation) -> dict[str, str]:
         """What goes into the Binding. Nothing on a virtual node: the border would push it over the provider's."""
         node = self._cluster.node(allocation.node)
-        if not allocation.devices or node is None or node.virtual:
+        if node is None or node.virtual:
             return {}
-        annotations = {vocabulary.ALLOCATION: to_annotation(allocation)}
+        annotations = {}
+        if record.gang is not None:
+            annotations[vocabulary.RANK] = str(record.gang_rank)
+            if record.domain:
+                annotations[vocabulary.TOPOLOGY_DOMAIN] = record.domain
+        if not allocation.devices:
+            return annotations
+        annotations[vocabulary.ALLOCATION] = to_annotation(allocation)
         if record.request is not None and record.request.demand is Demand.SHARE:
             annotations[vocabulary.GPU_UUIDS] = visible_devices(allocation)
         return annotations

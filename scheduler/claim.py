@@ -33,7 +33,7 @@ def queue_named(pod: PodFacts) -> str | None:
 
 
 def is_preemptible(pod: PodFacts, rules: ClaimRules, *, kai: bool) -> bool:
-    """Its group, then a label decides; else the priority, for classes and (`kai`) queues that have KAI's meaning; else it is."""
+    """Its group, then a label decides; else the priority, for classes and (`kai`) queues that have KAI's meaning."""
     if pod.group_preemptible is not None:
         return pod.group_preemptible
     said = _label(pod, vocabulary.PREEMPTIBILITY)

@@ -12,6 +12,7 @@ from typing import Final
 from queues.spec import QueueSpec
 from scheduler import advise, planner, preempt
 from scheduler.adoption import Adoption
+from scheduler.barrier import Barrier
 from scheduler.binding import Binding
 from scheduler.cluster import Cluster
 from scheduler.constraints import constraints_of
@@ -22,9 +23,9 @@ from scheduler.filtering import Filtering
 from scheduler.gangs import Gangs
 from scheduler.hearsay import Hearsay
 from scheduler.instruction import Instruction
-from scheduler.planning import Planning
 from scheduler.object_facts import ObjectFacts, Objects
 from scheduler.object_index import NO_OBJECTS
+from scheduler.planning import Planning
 from scheduler.pod import PodFacts
 from scheduler.reason import Code, Reason
 from scheduler.recognition import recognise
@@ -61,11 +62,14 @@ class Engine:
         self.expectations = Expectations()
         self.reservations = Reservations(cluster, self.expectations, settings.reservations)
         self.adoption = Adoption(cluster, settings.scheduler_name, settings.device_resources)
-        self.binding = Binding(cluster, self.roster, settings)
+        self.barrier = Barrier(cluster, self.roster)
+        self.binding = Binding(cluster, self.roster, self.barrier, settings)
         self._filtering = Filtering(cluster, self.roster, self.reservations, settings)
         self._tracking = Tracking(cluster, self.roster)
         self.exposure = Exposure(cluster, self.roster, settings.max_in_flight)
-        self._planning = Planning(cluster, self.roster, self._tracking, self.reservations, self.exposure, settings)
+        self._planning = Planning(
+            cluster, self.roster, self._tracking, self.reservations, self.exposure, self.barrier, settings
+        )
         self.telling = Telling(
             cluster,
             self.roster,
@@ -211,6 +215,9 @@ class Engine:
             if record is not None and record.settled(now_ms):
                 self.cluster.release(uid)
                 self._tracking.resume(record, "another replica acts", now_ms)
+        for gang in self.gangs:
+            gang.opening = None
+            self.barrier.on_decided(gang.key)
         self.keep_quiet()
 
     def keep_quiet(self) -> None:

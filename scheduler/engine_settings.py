@@ -39,6 +39,10 @@ class EngineSettings:
     """A pod that waits longer for room gets a reservation, where its queue does not say otherwise. 0: never."""
     reservations: int = 8
     """Most reservations at once."""
+    gang_bind_wait_ms: int = 90_000
+    """A member of a gang waits at bind so long for others; shorter than kube-scheduler waits for us."""
+    stale_grace_ms: int = 60_000
+    """A gang that runs below its minimum for so long is restarted, where it does not say otherwise. Negative: never."""
     unsure_ms: int = 20_000
     """How long a Binding that was sent without an answer may still take effect."""
 

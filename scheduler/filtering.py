@@ -86,6 +86,9 @@ class Filtering:
             self._roster.alarm(record.learn_offered(allowed, now_ms, self._settings.fact_ttl_ms))
         if record.stage is Stage.UNQUEUED:
             return FilterVerdict(error=NOT_ADMITTED)
+        if record.gang is not None:
+            record.refusals += 1
+            return FilterVerdict(refused=dict.fromkeys(offered, Code.WAITS_FOR_GANG))
         admission = self._cluster.admit(record)
         if admission.reason is not None:
             return FilterVerdict(error=NOT_ADMITTED)

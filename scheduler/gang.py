@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import combinations, islice, product
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -78,10 +78,11 @@ class Gang:
 
     # -- what there is -----------------------------------------------------------------------------------------
 
-    def view(self) -> View:
-        """The gang at this moment."""
+    def view(self, counts: Callable[[PodRecord], bool] = lambda record: True) -> View:
+        """The gang at this moment, of those that have a place with those alone that count."""
         assert self.spec is not None
-        return View(self.spec.root, self.members.values(), self.ended)
+        members = [record for record in self.members.values() if not record.has_place or counts(record)]
+        return View(self.spec.root, members, self.ended)
 
 
 class View:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from scheduler.gang_spec import GangKey
 from scheduler.reason import Reason
 
 
@@ -70,7 +71,17 @@ class Warn:
     text: str
 
 
-Instruction = Release | Expose | Nominate | Tell | Warn
+@dataclass(frozen=True, slots=True)
+class Evict:
+    """End a running pod through the eviction API; `why` goes into an event."""
+
+    uid: str
+    namespace: str
+    name: str
+    why: str
+
+
+Instruction = Evict | Release | Expose | Nominate | Tell | Warn
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +93,16 @@ class BindOrder:
     name: str
     node: str
     annotations: Mapping[str, str] = field(default_factory=dict)
+    opens: GangKey | None = None
+    """The gang of which this is the first Binding: others wait for what becomes of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class BindWait:
+    """A bind that has to wait until its gang is decided, at most until `until_ms`; then it is asked about again."""
+
+    gang: GangKey
+    until_ms: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from scheduler.object_facts import ObjectFacts
 
@@ -62,3 +62,7 @@ class ObjectIndex:
 
 def _name(facts: ObjectFacts) -> _Name:
     return _Name(facts.group, facts.kind, facts.namespace, facts.name)
+
+
+NO_OBJECTS: Final = ObjectIndex(())
+"""Nothing is known but what pods say themselves."""

@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import Final
 
 from scheduler import planner
+from scheduler.barrier import Barrier
 from scheduler.cluster import Cluster
 from scheduler.engine_settings import EngineSettings
 from scheduler.exposure import Exposure
+from scheduler.gang_upkeep import GangUpkeep
 from scheduler.instruction import Nominate, Release
 from scheduler.record import PodRecord, Stage
 from scheduler.reservation import Reservations
@@ -29,6 +31,7 @@ class Planning:
         tracking: Tracking,
         reservations: Reservations,
         exposure: Exposure,
+        barrier: Barrier,
         settings: EngineSettings,
     ) -> None:
         self._cluster = cluster
@@ -37,6 +40,7 @@ class Planning:
         self._reservations = reservations
         self._starvation = Starvation(cluster, roster, reservations, after_ms=settings.starving_after_ms)
         self._exposure = exposure
+        self._upkeep = GangUpkeep(roster, barrier, settings)
         self._settings = settings
         self._nodes_seen = 0
         self._classes_seen = 0
@@ -49,6 +53,7 @@ class Planning:
             self._classes_seen = self._cluster.accounts.classes.version
             self._roster.price_anew()
         self._starvation.look(now_ms)
+        self._upkeep.before_planning(now_ms)
         room = max(self._settings.max_in_flight - len(self._cluster.ledger.bookings), 0)
         result = planner.run(
             self._cluster,
@@ -65,6 +70,7 @@ class Planning:
             self._roster.back_off(record, self._settings.longest_backoff_ms, now_ms)
         if result.again_ms is not None:
             self._roster.alarm(result.again_ms)
+        self._upkeep.after_planning(now_ms)
         self._exposure.look(now_ms)
         self._take_back_nominations()
         return result.more and len(result.placed) < room

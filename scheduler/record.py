@@ -85,6 +85,8 @@ class PodRecord:
     """The gang it has joined."""
     has_place: bool = False
     """Booked or bound, and not about to go. Kept in step by `move` and by the round that books it."""
+    at_barrier: bool = False
+    """Waits at bind for others of its gang; no Binding is on its way."""
     place_in_leaf: int = -1
     """Its number in a leaf whose pods are numbered, -1: none yet."""
     domain: str = ""
@@ -140,7 +142,7 @@ class PodRecord:
 
     def settled(self, now_ms: int) -> bool:
         """Whether no Binding of the pod can take effect any more: only then may its place be given away."""
-        return self.stage is not Stage.BINDING and self.unsure_until_ms <= now_ms
+        return (self.stage is not Stage.BINDING or self.at_barrier) and self.unsure_until_ms <= now_ms
 
     def move(self, stage: Stage, cause: str, now_ms: int) -> None:
         """The only way a stage changes; a repeated cause in the same stage leaves no second line."""
@@ -148,6 +150,7 @@ class PodRecord:
         if last is None or (last.stage, last.cause) != (stage, cause):
             self.story.append(Step(now_ms, stage, cause))
         self.stage = stage
+        self.at_barrier = self.at_barrier and stage is Stage.BINDING
         self.has_place = stage in PLACED and (stage is not Stage.BOUND or self.facts.deleted_ms is None)
 
     def learn_offered(self, nodes: frozenset[str], now_ms: int, longest_ms: int) -> int:

@@ -24,7 +24,12 @@ class Roster:
     """Records by uid, the waiting ones also in line, and the outbox of instructions for the next round."""
 
     def __init__(
-        self, accounts: Accounts, gangs: Gangs, device_resources: Sequence[str], *, require_device_variable: bool = False
+        self,
+        accounts: Accounts,
+        gangs: Gangs,
+        device_resources: Sequence[str],
+        *,
+        require_device_variable: bool = False,
     ) -> None:
         """`accounts` know the queues, and are told what waits; `gangs` know who belongs together."""
         self._accounts = accounts

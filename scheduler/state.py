@@ -56,7 +56,6 @@ class ClusterState:
         self._vacant: list[int] = []
         self._ranked = True
         self._journal: Journal[_Change] = Journal()
-        self._version_before = 0
         self._shapes: dict[Request, Shape] = {}
 
     @property
@@ -217,16 +216,12 @@ class ClusterState:
 
     def checkpoint(self) -> int:
         """From here on changes can be undone. Checkpoints nest; the mark names this one."""
-        if not self._journal.recording:
-            self._version_before = self.version
         return self._journal.open()
 
     def rollback(self, mark: int) -> None:
         """Undoes everything since the mark and closes it, with those inside it. Raises JournalError if not open."""
         for change in self._journal.undo(mark):
             self._apply(change._replace(sign=-change.sign))
-        if not self._journal.recording:
-            self.version = self._version_before  # everything is as it was
 
     def commit(self, mark: int = 0) -> None:
         """Closes the mark (by default the outermost) and those inside it; the changes stay."""

@@ -36,6 +36,10 @@ ALLOCATION: Final = "tangram.scheduler/allocation"
 """Annotation on bound pods: JSON, see scheduler.allocation."""
 GPU_UUIDS: Final = "tangram.scheduler/gpu-uuids"
 """Annotation on bound pods: what NVIDIA_VISIBLE_DEVICES becomes through the downward API."""
+TOPOLOGY_DOMAIN: Final = "tangram.scheduler/topology-domain"
+"""Annotation on bound pods of a gang: the domain that was chosen, its values from the broadest level on."""
+RANK: Final = "tangram.scheduler/rank"
+"""Annotation on bound pods of a gang: numbers such that neighbours in number are neighbours in the network."""
 VISIBLE_DEVICES_ENV: Final = "NVIDIA_VISIBLE_DEVICES"
 
 # -- what users write on pods ----------------------------------------------------------------------------------

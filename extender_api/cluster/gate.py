@@ -11,7 +11,7 @@ from extender_api.cluster import paths
 from extender_api.cluster.answer import Answer, Unreachable
 from extender_api.cluster.client import ClusterClient, PatchKind
 from extender_api.cluster.live_pod import look
-from scheduler.instruction import Expose, Nominate, Release
+from scheduler.instruction import Evict, Expose, Nominate, Release
 from topology import vocabulary
 
 logger = logging.getLogger(__name__)
@@ -34,8 +34,10 @@ class Step:
     text: str = ""
 
 
-async def hand_over(client: ClusterClient, order: Release | Expose | Nominate) -> Step:
-    """Nominates and takes the gate off, as ordered."""
+async def hand_over(client: ClusterClient, order: Evict | Release | Expose | Nominate) -> Step:
+    """Nominates and takes the gate off, or ends a pod, as ordered."""
+    if isinstance(order, Evict):
+        return await evict(client, order)
     if isinstance(order, Nominate):
         return await nominate(client, order)
     if isinstance(order, Release) and order.nominate:
@@ -46,6 +48,21 @@ async def hand_over(client: ClusterClient, order: Release | Expose | Nominate) -
             # A nomination saves kube-scheduler work; without it the pod takes the long way.
             logger.warning("%s/%s is not nominated: %s", order.namespace, order.name, step.text)
     return await release(client, order)
+
+
+async def evict(client: ClusterClient, order: Evict) -> Step:
+    """Ends a pod, and no other of its name, as far as PodDisruptionBudgets let it."""
+    body = {
+        "apiVersion": "policy/v1",
+        "kind": "Eviction",
+        "metadata": {"namespace": order.namespace, "name": order.name},
+        "deleteOptions": {"preconditions": {"uid": order.uid}},
+    }
+    try:
+        answer = await client.create(paths.pod(order.namespace, order.name, "eviction"), body)
+    except Unreachable as err:
+        return Step(Fate.AGAIN, 0, str(err))
+    return Step(Fate.DONE, answer.status) if answer.status in (404, 409) else _step(answer)
 
 
 async def nominate(client: ClusterClient, order: Nominate) -> Step:

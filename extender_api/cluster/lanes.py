@@ -9,11 +9,11 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from extender_api.cluster.gate import Fate, Step
-from scheduler.instruction import Expose, Nominate, Release
+from scheduler.instruction import Evict, Expose, Nominate, Release
 
 logger = logging.getLogger(__name__)
 
-Order = Release | Expose | Nominate
+Order = Evict | Release | Expose | Nominate
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,92 @@
+"""Keeps gangs whole: what a gang that lost a member does, before it is bound and after."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from scheduler.barrier import Barrier
+from scheduler.engine_settings import EngineSettings
+from scheduler.gang import Gang
+from scheduler.instruction import Evict
+from scheduler.record import PodRecord, Stage
+from scheduler.roster import Roster
+
+
+class GangUpkeep:
+    """Looks at gangs of which something changed, and at those that have run below their minimum for too long."""
+
+    def __init__(self, roster: Roster, barrier: Barrier, settings: EngineSettings) -> None:
+        self._roster = roster
+        self._gangs = roster.gangs
+        self._barrier = barrier
+        self._settings = settings
+        self._broken: dict[object, Gang] = {}
+
+    def before_planning(self, now_ms: int) -> None:
+        """Notes which gangs run below their minimum: they are completed before anything else is planned."""
+        for key in self._gangs.touched:
+            gang = self._gangs.by_key.get(key)
+            if gang is None:
+                self._broken.pop(key, None)
+                continue
+            self._note(gang, now_ms)
+
+    def after_planning(self, now_ms: int) -> None:
+        """A gang of which some have places, none is bound and too few are left gives all back. Evicts what is due."""
+        touched, self._gangs.touched = self._gangs.touched, {}
+        for key in touched:
+            gang = self._gangs.by_key.get(key)
+            if gang is None:
+                continue
+            if not gang.forward and _has_places(gang) and not _is_satisfied(gang):
+                again_ms = now_ms + self._settings.release_backoff_ms
+                self._barrier.give_up(gang, "its gang lost a member", now_ms, again_ms)
+        for gang in list(self._broken.values()):
+            if gang.broken_since_ms is not None:
+                self._end_if_due(gang, now_ms)
+
+    def _note(self, gang: Gang, now_ms: int) -> None:
+        running = any(one.stage is Stage.BOUND for one in gang.members.values())
+        under_way = any(one.stage is Stage.BINDING and not one.at_barrier for one in gang.members.values())
+        gang.forward = (running or (gang.forward and under_way)) and gang.spec is not None
+        if gang.spec is None or not running or _is_satisfied(gang, bound_only=True):
+            gang.broken_since_ms = None
+            self._broken.pop(gang.key, None)
+        elif gang.broken_since_ms is None:
+            since_ms = gang.spec.stale_since_ms
+            gang.broken_since_ms = now_ms if since_ms is None else since_ms
+            self._broken[gang.key] = gang
+            grace_ms = self._grace_ms(gang)
+            if grace_ms is not None:
+                self._roster.alarm(gang.broken_since_ms + grace_ms)
+
+    def _grace_ms(self, gang: Gang) -> int | None:
+        """How long the gang may run below its minimum, None for ever."""
+        said = None if gang.spec is None else gang.spec.stale_grace_ms
+        grace_ms = self._settings.stale_grace_ms if said is None else said
+        return None if grace_ms < 0 else grace_ms
+
+    def _end_if_due(self, gang: Gang, now_ms: int) -> None:
+        """Restarts what is left of the gang: its owner makes the pods anew."""
+        grace_ms = self._grace_ms(gang)
+        assert gang.broken_since_ms is not None
+        if grace_ms is None or now_ms < gang.broken_since_ms + grace_ms:
+            return
+        gang.broken_since_ms = now_ms  # evictions that fail are ordered again after another grace
+        self._roster.alarm(now_ms + max(grace_ms, self._settings.release_backoff_ms))
+        for record in _running(gang):
+            facts = record.facts
+            self._roster.outbox.append(Evict(facts.uid, facts.namespace, facts.name, f"{gang.key} lost too many pods"))
+
+
+def _running(gang: Gang) -> Iterator[PodRecord]:
+    return (one for one in gang.members.values() if one.stage is Stage.BOUND and one.facts.deleted_ms is None)
+
+
+def _has_places(gang: Gang) -> bool:
+    return any(record.has_place for record in gang.members.values())
+
+
+def _is_satisfied(gang: Gang, *, bound_only: bool = False) -> bool:
+    view = gang.view(lambda record: record.stage is Stage.BOUND) if bound_only else gang.view()
+    return view.satisfied(view.root)
