@@ -11,12 +11,18 @@ from typing import Any, Final, NamedTuple, TypeVar
 
 from extender_api.cluster.decode import decode_namespace, decode_node, decode_pod
 from extender_api.cluster.fields import DecodeError
+from extender_api.cluster.object_kinds import OBJECT_KINDS, OUR_POD_GROUP
+from extender_api.cluster.owner import object_codec
 from extender_api.plan_priorities import PriorityClasses, read_class
+from extender_api.pod_group_objects.read import check_pod_group
 from extender_api.queue_objects.read import read_queue
+from extender_api.topology_objects.read import one_of_each_name, read_topology
 from queues.spec import QueueSpec
+from scheduler.object_facts import ObjectFacts
 from scheduler.pod import PodFacts
 from topology import vocabulary
 from topology.node import NodeFacts
+from topology.topology import Topology
 
 Facts = TypeVar("Facts")
 Object = Mapping[str, Any]
@@ -27,9 +33,11 @@ READ: Final[Mapping[str, tuple[str, ...]]] = {
     "Namespace": ("",),
     "PriorityClass": ("scheduling.k8s.io",),
     "Queue": (vocabulary.API_GROUP, vocabulary.KAI_QUEUE_GROUP),
+    "Topology": (vocabulary.API_GROUP, vocabulary.KAI_TOPOLOGY_GROUP),
 }
-"""Kind → API groups of what is planned with."""
-UNHEEDED: Final = frozenset({"PodDisruptionBudget", "PodGroup", "Topology"})
+"""Kind → API groups of what is planned with, beside the objects of OBJECT_KINDS."""
+_OBJECTS: Final = {(kind.group, kind.kind): kind for kind in OBJECT_KINDS}
+UNHEEDED: Final = frozenset({"PodDisruptionBudget"})
 """Kinds of the contract that this version accepts and does nothing with."""
 DEEPEST_LIST: Final = 4
 NAMES_SHOWN: Final = 5
@@ -53,7 +61,14 @@ class Item(NamedTuple):
     @property
     def is_read(self) -> bool:
         """Whether it is of a kind that is planned with; an object without apiVersion is taken by its kind."""
-        return self.kind in READ and (not self.content.get("apiVersion") or self.group in READ[self.kind])
+        if self.kind in READ:
+            return not self.content.get("apiVersion") or self.group in READ[self.kind]
+        return (self.group or _group_unsaid(self), self.kind) in _OBJECTS
+
+
+def _group_unsaid(item: Item) -> str:
+    """Kinds of other makes share their names with each other: of those without apiVersion only our own are taken."""
+    return vocabulary.API_GROUP if not item.content.get("apiVersion") else ""
 
 
 @dataclass(slots=True)
@@ -64,6 +79,9 @@ class PlanObjects:
     pods: list[PodFacts] = field(default_factory=list)
     namespaces: dict[str, Mapping[str, str]] = field(default_factory=dict)
     queues: list[QueueSpec] = field(default_factory=list)
+    topologies: list[Topology] = field(default_factory=list)
+    objects: list[ObjectFacts] = field(default_factory=list)
+    """Of OBJECT_KINDS: what owns pods and what describes groups of them."""
     problems: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
@@ -83,7 +101,10 @@ def read_objects(listed: object, scheduler_name: str) -> PlanObjects:
     namespaces = _decoded(read, "Namespace", decode_namespace, lambda namespace: namespace.name, found.problems)
     found.namespaces = {namespace.name: namespace.labels for namespace in namespaces}
     found.queues = _queues(read, found.problems)
-    _check_uids(found.pods, found.problems)
+    found.topologies = _topologies(read, found.problems)
+    found.objects = _objects(read, found.problems)
+    _check_uids([("Pod", pod.uid, pod.key) for pod in found.pods], found.problems)
+    _check_uids([(f.kind, f.uid, f"{f.namespace}/{f.name}") for f in found.objects if f.uid], found.problems)
     found.notes += _unread(items)
     found.notes += _podless(found.nodes)
     found.notes += _strangers(found.pods, scheduler_name)
@@ -152,17 +173,50 @@ def _queues(items: list[Item], problems: list[str]) -> list[QueueSpec]:
     return found
 
 
+def _topologies(items: list[Item], problems: list[str]) -> list[Topology]:
+    """Topologies of both kinds; of one name in both, ours."""
+    sources = []
+    for group in READ["Topology"]:
+        of_group = [item for item in _of(items, "Topology") if (item.group or vocabulary.API_GROUP) == group]
+        sources.append(_decoded(of_group, "Topology", read_topology, lambda topology: topology.name, problems))
+    return list(one_of_each_name(*sources)[0])
+
+
+def _objects(items: list[Item], problems: list[str]) -> list[ObjectFacts]:
+    """Objects of all other kinds, in the order of the table of kinds."""
+    found: list[ObjectFacts] = []
+    for kind in OBJECT_KINDS:
+        group = (kind.group, kind.kind)
+        of_kind = [item for item in _of(items, kind.kind) if (item.group or _group_unsaid(item), item.kind) == group]
+        found += _decoded(of_kind, kind.kind, _object, lambda facts: f"{facts.namespace}/{facts.name}", problems)
+    return found
+
+
+def _object(content: Object) -> ObjectFacts:
+    """Facts of an object whose group and kind are known. Raises DecodeError."""
+    group, _, version = str(content.get("apiVersion") or OUR_POD_GROUP.api_version).rpartition("/")
+    kind = _OBJECTS[group, str(content["kind"])]
+    facts = object_codec(kind, version).one(content)
+    if version not in kind.versions:
+        problem = f"{group}/{version} is not read: write {' or '.join(f'{group}/{known}' for known in kind.versions)}"
+        raise DecodeError(f"{facts.kind} {facts.namespace}/{facts.name}", ("apiVersion",), problem)
+    if kind is OUR_POD_GROUP:
+        check_pod_group(content, facts)
+    return facts
+
+
 def _classes(items: list[Item], problems: list[str]) -> PriorityClasses:
     given = _decoded(items, "PriorityClass", read_class, lambda found: found.name, problems)
     return PriorityClasses(given)
 
 
-def _check_uids(pods: list[PodFacts], problems: list[str]) -> None:
+def _check_uids(found: list[tuple[str, str, str]], problems: list[str]) -> None:
+    """`found` are kind, uid and name of each."""
     seen: dict[str, str] = {}
-    for pod in sorted(pods, key=lambda pod: pod.key):
-        other = seen.setdefault(pod.uid, pod.key)
-        if other != pod.key:
-            problems.append(f"Pod {pod.key} has the uid of Pod {other}")
+    for kind, uid, key in sorted(found, key=lambda item: (item[2], item[0])):
+        other = seen.setdefault(uid, f"{kind} {key}")
+        if other != f"{kind} {key}":
+            problems.append(f"{kind} {key} has the uid of {other}")
 
 
 def _unread(items: list[Item]) -> Iterator[str]:

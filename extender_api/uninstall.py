@@ -4,28 +4,35 @@ A gate stays on its pod when the one who removes gates is gone, and `spec.schedu
 policies that change new pods go first, then the gates of waiting pods; pods that run are never touched. Every step
 may be repeated, and rights are checked before the first one.
 
-Queue objects are what administrators wrote, and their definition takes them along: it stays while there are any, unless
-they are to go too.
+Objects of our kinds are what people wrote, and their definitions take them along: each stays while there are any,
+unless they are to go too.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from typing import Final
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
 
 from extender_api.cluster import decode, paths
 from extender_api.cluster.answer import Answer
 from extender_api.cluster.client import ClusterClient
+from extender_api.cluster.codec import Codec
 from extender_api.cluster.gate import Fate, release
+from extender_api.cluster.object_kinds import OUR_POD_GROUP
+from extender_api.cluster.owner import object_codec
+from extender_api.crd import DEFINITION, Definition
 from extender_api.doctor import rights, shipped
 from extender_api.doctor.facts import HTTP_NOT_FOUND, Right
 from extender_api.doctor.listing import ListError, every
 from extender_api.errors import TangramError
-from extender_api.queue_objects.crd import NAME
+from extender_api.pod_group_objects.crd import POD_GROUP
+from extender_api.queue_objects.crd import QUEUE
 from extender_api.settings import Settings
+from extender_api.topology_objects.crd import TOPOLOGY
 from scheduler.instruction import Release
+from scheduler.object_facts import ObjectFacts
 from scheduler.pod import PodFacts
 from topology import vocabulary
 
@@ -35,8 +42,15 @@ QUIET_PASSES: Final = 2
 """An API server may add gates for a moment after the policies went: so often in a row no gate must be found."""
 PASS_EVERY_S: Final = 1.0
 NAMES_SHOWN: Final = 20
-DEFINITION: Final = "CustomResourceDefinition"
+OURS: Final[Mapping[Definition, tuple[str, Codec[Any, Any]]]] = {
+    QUEUE: (paths.QUEUES, decode.QUEUES),
+    TOPOLOGY: (paths.TOPOLOGIES, decode.TOPOLOGIES),
+    POD_GROUP: (paths.POD_GROUPS, object_codec(OUR_POD_GROUP, OUR_POD_GROUP.versions[0])),
+}
+"""Our kinds, and how their objects are listed."""
 
+Written = Mapping[Definition, tuple[str, ...]]
+"""Names of the objects of our kinds; kinds without any are absent."""
 Say = Callable[[str], None]
 
 
@@ -61,14 +75,14 @@ class UninstallPlan:
 class UninstallReport:
     """What became of it. `stuck` pods kept their gate: (pod, why). `removed`: the rest of the base is gone, too.
 
-    `queues` are the Queue objects that are still there, and with them their definition.
+    `written` are the objects of our kinds that are still there, and with them their definitions.
     """
 
     plan: UninstallPlan
     ungated: int = 0
     stuck: tuple[tuple[str, str], ...] = ()
     removed: bool = False
-    queues: tuple[str, ...] = ()
+    written: Written = field(default_factory=dict)
 
     @property
     def complete(self) -> bool:
@@ -96,34 +110,34 @@ async def uninstall(
     dry_run: bool,
     say: Say,
     everything: bool = False,
-    delete_queues: bool = False,
+    delete_objects: bool = False,
 ) -> UninstallReport:
     """Removes the mutating policies and the gates of waiting pods, then says what is left and how to remove it.
 
-    `everything` also removes the rest of the base, unless pods still wait for a scheduler of our name; the definition
-    of Queue only where there are no Queues, or with `delete_queues`. `dry_run` only says what would be done. Raises
-    UninstallError, ListError and Unreachable.
+    `everything` also removes the rest of the base, unless pods still wait for a scheduler of our name; definitions of
+    our kinds only where there are no objects of them, or with `delete_objects`. `dry_run` only says what would be
+    done. Raises UninstallError, ListError and Unreachable.
     """
     await _check_rights(client, everything)
     plan = plan_uninstall(await _pods(client, settings.scheduler_name), settings.scheduler_name)
-    queues = await _queues(client, must=everything)
+    written = await _written(client, must=everything)
     if dry_run:
         _say_plan(plan, say)
-        _say_queues(queues, everything, delete_queues, say)
-        return UninstallReport(plan, queues=queues)
+        _say_written(written, everything, delete_objects, say)
+        return UninstallReport(plan, written=written)
     for kind in ("MutatingAdmissionPolicyBinding", "MutatingAdmissionPolicy"):
         for name in shipped.MUTATING:
             await _delete(client, kind, f"{shipped.COLLECTIONS[kind]}/{name}", say)
     report = await _remove_gates(client, plan, settings.scheduler_name, say)
     _say_left(report.plan, settings.scheduler_name, say)
     if everything and report.complete and not report.plan.waiting:
-        kept = () if delete_queues else queues
-        await _remove_rest(client, DEFINITION if kept else "", say)
-        _say_queues(queues, everything, delete_queues, say)
-        return replace(report, removed=True, queues=kept)
+        kept = {} if delete_objects else written
+        await _remove_rest(client, {definition.name for definition in kept}, say)
+        _say_written(written, everything, delete_objects, say)
+        return replace(report, removed=True, written=kept)
     _say_rest(report, everything, say)
-    _say_queues(queues, everything, delete_queues, say)
-    return replace(report, queues=queues)
+    _say_written(written, everything, delete_objects, say)
+    return replace(report, written=written)
 
 
 # -- before ------------------------------------------------------------------------------------------------------------
@@ -143,7 +157,8 @@ def _needed(everything: bool) -> Iterator[Right]:
             yield Right("delete", "" if kind == "Namespace" else group, resource)
     if everything:
         yield Right("delete", "rbac.authorization.k8s.io", "rolebindings", "kube-system")
-        yield Right("list", vocabulary.API_GROUP, "queues")
+        for definition in OURS:
+            yield Right("list", vocabulary.API_GROUP, definition.plural)
 
 
 async def _pods(client: ClusterClient, scheduler_name: str) -> list[PodFacts]:
@@ -157,14 +172,24 @@ async def _pods(client: ClusterClient, scheduler_name: str) -> list[PodFacts]:
     return list(pods.values())
 
 
-async def _queues(client: ClusterClient, *, must: bool) -> tuple[str, ...]:
-    """The names of all Queue objects of our kind; none where the kind is not defined, or (unless `must`) not ours."""
-    try:
-        return tuple([found.key async for found in every(client, paths.QUEUES, decode.QUEUES)])
-    except ListError as err:
-        if must and err.status != HTTP_NOT_FOUND:
-            raise
-        return ()
+async def _written(client: ClusterClient, *, must: bool) -> Written:
+    """All objects of our kinds; none where a kind is not defined, or (unless `must`) not ours to list."""
+    found: dict[Definition, tuple[str, ...]] = {}
+    for definition, (path, codec) in OURS.items():
+        try:
+            names = [_plain_name(item.key, item.facts) async for item in every(client, path, codec)]
+        except ListError as err:
+            if must and err.status != HTTP_NOT_FOUND:
+                raise
+            continue
+        if names:
+            found[definition] = tuple(names)
+    return found
+
+
+def _plain_name(key: str, facts: Any) -> str:
+    """For people: of what is in namespaces the key is no name."""
+    return f"{facts.namespace}/{facts.name}" if isinstance(facts, ObjectFacts) else key
 
 
 def _asks_for_share(pod: PodFacts) -> bool:
@@ -207,9 +232,13 @@ async def _ungate_all(client: ClusterClient, pods: Sequence[PodFacts]) -> list[s
 
 
 # -- the rest ----------------------------------------------------------------------------------------------------------
-async def _remove_rest(client: ClusterClient, kept: str, say: Say) -> None:
-    """Everything of the base but the kind `kept`."""
-    documents = [document for document in shipped.base() if document["kind"] != kept]
+async def _remove_rest(client: ClusterClient, kept: set[str], say: Say) -> None:
+    """Everything of the base but the definitions `kept`."""
+    documents = [
+        document
+        for document in shipped.base()
+        if document["kind"] != DEFINITION or document["metadata"]["name"] not in kept
+    ]
     for kind, collection in shipped.COLLECTIONS.items():
         if kind == "Namespace":
             for document in documents:
@@ -265,19 +294,20 @@ def _say_rest(report: UninstallReport, everything: bool, say: Say) -> None:
         say("not complete: repeat the command")
 
 
-def _say_queues(queues: tuple[str, ...], everything: bool, delete_queues: bool, say: Say) -> None:
-    if not queues:
-        return
-    many = f"{len(queues)} Queue objects{_listed(queues)}"
-    if everything and delete_queues:
-        say(f"with their definition go {many}")
-    elif everything:
-        say(f"their definition stays for {many}; to delete both: --everything --delete-queues")
-    else:
-        say(
-            f"there are {many}; whoever deletes their definition, as kubectl delete -k does, deletes them: keep a copy "
-            f"first with kubectl get {NAME} -o yaml, or use --everything, which leaves them"
-        )
+def _say_written(written: Written, everything: bool, delete_objects: bool, say: Say) -> None:
+    for definition, names in written.items():
+        many = f"{len(names)} {definition.kind} objects{_listed(names)}"
+        if everything and delete_objects:
+            say(f"with their definition go {many}")
+        elif everything:
+            say(f"their definition stays for {many}; to delete both: --everything --delete-objects")
+        else:
+            everywhere = " -A" if definition.namespaced else ""
+            say(
+                f"there are {many}; whoever deletes their definition, as kubectl delete -k does, deletes them: keep a "
+                f"copy first with kubectl get {definition.name}{everywhere} -o yaml, or use --everything, which leaves "
+                "them"
+            )
 
 
 def _listed(names: Iterable[str]) -> str:

@@ -20,12 +20,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--dry-run", action="store_true", help="only say what would be done")
     parser.add_argument(
         "--everything", action="store_true",
-        help="also remove the rest of the base, unless pods still wait for a scheduler of our name; the definition of "
-        "Queue stays while there are Queues",
+        help="also remove the rest of the base, unless pods still wait for a scheduler of our name; definitions of "
+        "Queue, Topology and PodGroup stay while there are objects of them",
     )  # fmt: skip
     parser.add_argument(
-        "--delete-queues", action="store_true", help="with --everything: delete all Queues and their definition, too"
-    )
+        "--delete-objects", "--delete-queues", action="store_true", dest="delete_objects",
+        help="with --everything: delete all Queues, Topologies and PodGroups and their definitions, too",
+    )  # fmt: skip
     output.add_arguments(parser)
 
 
@@ -35,8 +36,8 @@ def run(arguments: argparse.Namespace) -> int:
     from extender_api.errors import TangramError
     from extender_api.uninstall import uninstall
 
-    if arguments.delete_queues and not arguments.everything:
-        raise TangramError("--delete-queues needs --everything")
+    if arguments.delete_objects and not arguments.everything:
+        raise TangramError("--delete-objects needs --everything")
     settings = connection.settings_of(arguments)
     for_programs = arguments.output == "json"
 
@@ -53,7 +54,7 @@ def run(arguments: argparse.Namespace) -> int:
                     dry_run=arguments.dry_run,
                     say=say,
                     everything=arguments.everything,
-                    delete_queues=arguments.delete_queues,
+                    delete_objects=arguments.delete_objects,
                 ),
             )
         )
@@ -65,7 +66,9 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def document(report: UninstallReport, *, dry_run: bool) -> dict[str, Any]:
-    """The report for programs; pods are `namespace/name`."""
+    """The report for programs; pods and PodGroups are `namespace/name`."""
+    from extender_api.uninstall import OURS
+
     return {
         "dryRun": dry_run,
         "complete": report.complete,
@@ -76,5 +79,5 @@ def document(report: UninstallReport, *, dry_run: bool) -> dict[str, Any]:
         "waiting": list(report.plan.waiting),
         "shares": list(report.plan.shares),
         "running": report.plan.running,
-        "queues": list(report.queues),
+        **{definition.plural: list(report.written.get(definition, ())) for definition in OURS},
     }

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final, Required
 
 from pydantic import TypeAdapter
+from typing_extensions import TypedDict
 
 from extender_api.cluster.codec import Codec, EventModel, PageModel, Raw
 from extender_api.cluster.fields import DecodeError
@@ -21,8 +22,16 @@ from extender_api.cluster.node import (
 from extender_api.cluster.pod import pod_facts, same_pod
 from extender_api.cluster.pod_model import MetaModel, PodModel
 from extender_api.cluster.queue import QueueDocument, QueueObject, kai_queue_object, queue_object, same_queue
+from extender_api.spec_model import API_VERSION
+from extender_api.topology_objects.read import KAI_API_VERSION, topology
 from scheduler.pod import PodFacts
 from topology.node import NodeFacts
+from topology.topology import Topology
+
+
+class TopologyDocument(TypedDict, total=False):
+    metadata: Required[MetaModel]
+    spec: Any
 
 
 def _uid(meta: MetaModel) -> str:
@@ -35,6 +44,21 @@ def _name(meta: MetaModel) -> str:
 
 def _equal(old: object, new: object) -> bool:
     return old == new
+
+
+def _topologies(kind: str, api_version: str) -> Codec[TopologyDocument, Topology]:
+    def facts(document: TopologyDocument) -> Topology:
+        return topology(document, document["metadata"]["name"], api_version)
+
+    return Codec(
+        kind,
+        model=TypeAdapter(TopologyDocument),
+        page=TypeAdapter(PageModel[TopologyDocument]),
+        event=TypeAdapter(EventModel[TopologyDocument]),
+        facts=facts,
+        key=_name,
+        same=_equal,
+    )
 
 
 PODS: Final[Codec[PodModel, PodFacts]] = Codec(
@@ -91,6 +115,8 @@ KAI_QUEUES: Final[Codec[QueueDocument, QueueObject]] = Codec(
     key=_name,
     same=same_queue,
 )
+TOPOLOGIES: Final = _topologies("Topology", API_VERSION)
+KAI_TOPOLOGIES: Final = _topologies("KAI Topology", KAI_API_VERSION)
 
 
 def decode_pod(raw: Raw) -> PodFacts:
@@ -115,11 +141,13 @@ def decode_lease(raw: Raw) -> LeaseFacts:
 
 __all__ = [
     "KAI_QUEUES",
+    "KAI_TOPOLOGIES",
     "LEASES",
     "NAMESPACES",
     "NODES",
     "PODS",
     "QUEUES",
+    "TOPOLOGIES",
     "DecodeError",
     "LeaseFacts",
     "NamespaceFacts",

@@ -20,6 +20,11 @@ class ObjectKind(NamedTuple):
         return f"/apis/{self.group}/{version}/{self.plural}"
 
     @property
+    def api_version(self) -> str:
+        """In the newest version."""
+        return f"{self.group}/{self.versions[0]}"
+
+    @property
     def definition(self) -> str:
         """Its name among all kinds, e.g. `podgroups.tangram.scheduler`."""
         return f"{self.plural}.{self.group}"

@@ -9,6 +9,9 @@ NODES: Final = "/api/v1/nodes"
 NAMESPACES: Final = "/api/v1/namespaces"
 QUEUES: Final = "/apis/tangram.scheduler/v1alpha1/queues"
 KAI_QUEUES: Final = "/apis/scheduling.run.ai/v2/queues"
+TOPOLOGIES: Final = "/apis/tangram.scheduler/v1alpha1/topologies"
+KAI_TOPOLOGIES: Final = "/apis/kai.scheduler/v1alpha1/topologies"
+POD_GROUPS: Final = "/apis/tangram.scheduler/v1alpha1/podgroups"
 
 
 def queue_status(name: str) -> str:

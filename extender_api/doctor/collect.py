@@ -14,7 +14,7 @@ from extender_api.doctor import policies, rights, shipped
 from extender_api.doctor.configuration import Configuration, ConfigurationError, parse
 from extender_api.doctor.facts import HTTP_NOT_FOUND, Facts, Installation, Rights, Seen
 from extender_api.doctor.listing import ListError, every
-from extender_api.queue_objects import crd
+from extender_api.queue_objects.crd import QUEUE
 from queues.spec import QueueSpec
 from scheduler.allocation import AllocationError, from_annotation
 from topology import vocabulary
@@ -40,7 +40,7 @@ async def collect(
     installations = await _installations(client, trouble)
     nodes, unreadable = await _nodes(client, inventory, trouble)
     allocations, strange = await _allocations(client, trouble)
-    definition = await _see(client, f"{shipped.COLLECTIONS['CustomResourceDefinition']}/{crd.NAME}")
+    definition = await _see(client, f"{shipped.COLLECTIONS['CustomResourceDefinition']}/{QUEUE.name}")
     queues, unreadable_queues = await _queues(client, trouble)
     return Facts(
         now_ms=now_ms,

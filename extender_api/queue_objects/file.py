@@ -1,25 +1,35 @@
-"""Queues from a file, for a cluster without Queue objects: read, and read anew when it changes."""
+"""Queues and Topologies from a file, for a cluster without such objects: read, and read anew when it changes."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Protocol, TypeVar
 
 import yaml
 
 from extender_api.cluster.fields import DecodeError
 from extender_api.plan_yaml import Loader
 from extender_api.queue_objects.read import KIND, name_of, read_queue
+from extender_api.topology_objects import read as topologies
 from extender_api.yaml_doubles import NoDoubles
 from queues.spec import QueueSpec, Source
+from topology.topology import Topology
 
 logger = logging.getLogger(__name__)
 
 DEEPEST_LIST: Final = 4
 Stamp = tuple[int, int, int]
+
+
+class _HasName(Protocol):
+    @property
+    def name(self) -> str: ...
+
+
+Named = TypeVar("Named", bound=_HasName)
 
 
 class _Loader(NoDoubles, Loader):
@@ -28,11 +38,13 @@ class _Loader(NoDoubles, Loader):
 
 @dataclass(frozen=True, slots=True)
 class FileContent:
-    """The queues of a file, what is wrong with the rest of it, and the names of queues that cannot be read."""
+    """The queues and topologies of a file, what is wrong with the rest of it, and what of both cannot be read."""
 
     queues: tuple[QueueSpec, ...] = ()
+    topologies: tuple[Topology, ...] = ()
     problems: tuple[str, ...] = ()
-    broken: frozenset[str] = frozenset()
+    broken: frozenset[tuple[str, str]] = frozenset()
+    """Kind and name."""
 
 
 def read_file(text: str, name: str) -> FileContent:
@@ -44,17 +56,26 @@ def read_file(text: str, name: str) -> FileContent:
         documents = list(yaml.load_all(text, Loader=_Loader))
     except yaml.YAMLError as err:
         raise DecodeError(name, (), _not_yaml(err)) from None
-    queues, problems, broken = [], [], set()
+    found: dict[str, list[Any]] = {KIND: [], topologies.KIND: []}
+    problems: list[str] = []
+    broken: set[tuple[str, str]] = set()
     for where, content in _objects(documents, name):
-        if not isinstance(content, Mapping) or content.get("kind") != KIND:
-            problems.append(f"{where}: not a Queue; only Queues are read from this file")
+        kind = content.get("kind") if isinstance(content, Mapping) else None
+        if not isinstance(kind, str) or kind not in _READERS:
+            problems.append(f"{where}: not a Queue or Topology; nothing else is read from this file")
             continue
         try:
-            queues.append(read_queue(content, Source.FILE))
+            found[kind].append(_READERS[kind](content))
         except DecodeError as err:
             problems.append(f"{where}: {err}")
-            broken.add(name_of(content))
-    return FileContent(tuple(queues), tuple(problems), frozenset(broken))
+            broken.add((kind, name_of(content)))
+    return FileContent(tuple(found[KIND]), tuple(found[topologies.KIND]), tuple(problems), frozenset(broken))
+
+
+_READERS: Final[Mapping[str, Callable[[Mapping[str, Any]], QueueSpec | Topology]]] = {
+    KIND: lambda content: read_queue(content, Source.FILE),
+    topologies.KIND: topologies.read_topology,
+}
 
 
 def _not_yaml(err: yaml.YAMLError) -> str:
@@ -80,7 +101,7 @@ def _unfolded(content: Any, where: str, deepest: int) -> Iterator[tuple[str, Any
 
 
 class QueueFile:
-    """A file that is looked at again and again. What becomes unreadable, the whole or one queue, stays as it was.
+    """A file that is looked at again and again. What becomes unreadable, the whole or one object, stays as it was.
 
     `read` says whether it was read at all. A file that is being written is left alone until it rests.
     """
@@ -89,6 +110,7 @@ class QueueFile:
         self.path: Final = path
         self.read = False
         self.queues: tuple[QueueSpec, ...] = ()
+        self.topologies: tuple[Topology, ...] = ()
         self.problems: tuple[str, ...] = ()
         self._taken: Stamp | None = None
         self._seen: Stamp | None = None
@@ -110,16 +132,15 @@ class QueueFile:
         except DecodeError as err:
             return self._trouble(str(err), stamp)
         self._taken, self.read = stamp, True
-        known = {queue.name: queue for queue in self.queues}
-        kept = content.broken & known.keys() - {queue.name for queue in content.queues}
-        self.queues = (*content.queues, *(known[name] for name in sorted(kept)))
+        self.queues = _with_broken(KIND, self.queues, content.queues, content.broken)
+        self.topologies = _with_broken(topologies.KIND, self.topologies, content.topologies, content.broken)
         self._tell(content.problems)
         return True
 
     def _trouble(self, problem: str, stamp: Stamp | None) -> bool:
         """The whole file is of no use; `stamp` is that of its content, None where there is none."""
         self._taken = stamp
-        known = problem + ("; the queues read before stay in force" if self.read else "")
+        known = problem + ("; what was read before stays in force" if self.read else "")
         if (known,) == self.problems:
             return False
         self._tell((known,))
@@ -134,3 +155,12 @@ class QueueFile:
         """Changes with the file, and when a link to it is turned to another, as with mounted ConfigMaps."""
         found = self.path.stat()
         return (found.st_ino, found.st_mtime_ns, found.st_size)
+
+
+def _with_broken(
+    kind: str, before: tuple[Named, ...], now: tuple[Named, ...], broken: frozenset[tuple[str, str]]
+) -> tuple[Named, ...]:
+    """What is read now, and what has become unreadable as it was before."""
+    read = {item.name for item in now}
+    known = {item.name: item for item in before if (kind, item.name) in broken and item.name not in read}
+    return (*now, *(known[name] for name in sorted(known)))

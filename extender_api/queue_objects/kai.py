@@ -7,7 +7,7 @@ from typing import Annotated, Any, Final
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
-from extender_api.queue_objects.model import Duration
+from extender_api.spec_model import Duration
 from queues.amounts import UNLIMITED, Amounts
 from queues.spec import DEFAULT_PRIORITY, ONE_WEIGHT, QueueSpec, Source, Terms
 from topology import duration, quantity, vocabulary

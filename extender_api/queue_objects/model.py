@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Final, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import BeforeValidator, ConfigDict, Field
 
+from extender_api.spec_model import LONGEST_NAME, Duration, Name, Part, rules
 from queues.amounts import UNLIMITED
 from queues.spec import DEFAULT_PRIORITY
-from topology import duration, quantity, vocabulary
+from topology import quantity
 
-GROUP: Final = vocabulary.API_GROUP
-VERSION: Final = "v1alpha1"
-API_VERSION: Final = f"{GROUP}/{VERSION}"
 MOST_NAMES: Final = 256
 MOST_MODELS: Final = 16
-LONGEST_NAME: Final = 63
-"""Of a queue: workloads name it in a label."""
-Json = dict[str, Any]
 
 
 def _quantity(value: object) -> object:
@@ -40,20 +35,6 @@ def _quantity(value: object) -> object:
 def is_unlimited(value: str | int | float) -> bool:
     """Whether a quantity stands for no end."""
     return value in (UNLIMITED, str(UNLIMITED))
-
-
-def _duration(value: object) -> object:
-    if value is None:
-        return None
-    if not isinstance(value, str):
-        raise ValueError(f"write {duration.FORM}")
-    duration.parse_ms(value)
-    return value
-
-
-def rules(*pairs: tuple[str, str]) -> Json:
-    """Rules in CEL with their messages, as a schema has them."""
-    return {"x-kubernetes-validations": [{"rule": rule, "message": message} for rule, message in pairs]}
 
 
 QUANTITY_RULE: Final = (
@@ -87,16 +68,6 @@ Quantity = Annotated[
     BeforeValidator(_quantity),
     Field(json_schema_extra={"x-kubernetes-int-or-string": True, "maxLength": 32, **rules(QUANTITY_RULE)}),
 ]
-Duration = Annotated[
-    str, BeforeValidator(_duration), Field(json_schema_extra={"pattern": duration.PATTERN, "maxLength": 32})
-]
-Name = Annotated[str, Field(min_length=1, max_length=253)]
-
-
-class Part(BaseModel):
-    """Anything in a Queue: unknown keys are mistakes, most often misspelt ones."""
-
-    model_config = ConfigDict(extra="forbid", strict=True, hide_input_in_errors=True)
 
 
 class ModelTerms(Part):

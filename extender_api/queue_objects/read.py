@@ -10,6 +10,7 @@ from pydantic import BaseModel, ValidationError
 
 from extender_api.cluster.fields import DecodeError, FieldError, epoch_ms, first_problem
 from extender_api.queue_objects import kai, model
+from extender_api.spec_model import API_VERSION, LONGEST_NAME
 from queues.amounts import UNLIMITED
 from queues.spec import ONE_WEIGHT, UNLIMITED_TERMS, Access, QueueSpec, Source, Terms
 from topology import duration, gpu_model, quantity
@@ -19,7 +20,7 @@ Object = Mapping[str, Any]
 Spec = TypeVar("Spec", bound=BaseModel)
 KIND: Final = "Queue"
 MEMBERS: Final = frozenset({"apiVersion", "kind", "metadata", "spec", "status"})
-_NAME: Final = re.compile(rf"[A-Za-z0-9]([-A-Za-z0-9_.]{{0,{model.LONGEST_NAME - 2}}}[A-Za-z0-9])?", re.ASCII)
+_NAME: Final = re.compile(rf"[A-Za-z0-9]([-A-Za-z0-9_.]{{0,{LONGEST_NAME - 2}}}[A-Za-z0-9])?", re.ASCII)
 _UNIT: Final = {"cpu": 1000, "memory": 1, "gpu": 1000}
 
 
@@ -43,7 +44,7 @@ def name_of(content: Object) -> str:
 
 def queue_spec(content: Object, source: Source = Source.TANGRAM) -> QueueSpec:
     """The same for an object that has a name. Raises FieldError."""
-    metadata, version = content["metadata"], content.get("apiVersion") or model.API_VERSION
+    metadata, version = content["metadata"], content.get("apiVersion") or API_VERSION
     meta = {
         "name": metadata["name"],
         "uid": str(metadata.get("uid") or ""),
@@ -51,10 +52,10 @@ def queue_spec(content: Object, source: Source = Source.TANGRAM) -> QueueSpec:
     }
     if version == kai.API_VERSION:
         return kai.kai_spec(_validated(kai.KaiSpec, content), **meta)
-    if version != model.API_VERSION:
-        raise FieldError(("apiVersion",), f"{version} is not read: write {model.API_VERSION} or {kai.API_VERSION}")
+    if version != API_VERSION:
+        raise FieldError(("apiVersion",), f"{version} is not read: write {API_VERSION} or {kai.API_VERSION}")
     if not _NAME.fullmatch(metadata["name"]):
-        problem = f"must be able to stand in a label: at most {model.LONGEST_NAME} letters, digits, '-', '_' and '.'"
+        problem = f"must be able to stand in a label: at most {LONGEST_NAME} letters, digits, '-', '_' and '.'"
         raise FieldError(("metadata", "name"), problem)
     for key in content:
         if key not in MEMBERS:

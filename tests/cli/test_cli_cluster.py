@@ -90,7 +90,7 @@ def test_uninstall_for_programs(connections: Connections, capsys: pytest.Capture
 def test_queues_are_deleted_only_with_everything(connections: Connections, capsys: pytest.CaptureFixture[str]) -> None:
     connections.cluster.queues[paths.QUEUES] = [queue("team-a")]
     assert main(["uninstall", "--delete-queues"]) == 2
-    assert "--delete-queues needs --everything" in capsys.readouterr().err
+    assert "--delete-objects needs --everything" in capsys.readouterr().err
     assert connections.cluster.writes == []
     assert main(["uninstall", "--everything", "-o", "json"]) == 0
     report = json.loads(capsys.readouterr().out)

@@ -57,3 +57,24 @@ def kai_queue(name: str, **spec: Any) -> Object:
         "metadata": {"name": name, "uid": f"uid-kai-{name}"},
         "spec": spec,
     }
+
+
+def topology(name: str, *labels: str, **spec: Any) -> Object:
+    """One of our Topologies, with levels."""
+    levels = [{"nodeLabel": label} for label in labels or ("rack", "kubernetes.io/hostname")]
+    return {
+        "apiVersion": "tangram.scheduler/v1alpha1",
+        "kind": "Topology",
+        "metadata": {"name": name, "uid": f"uid-{name}"},
+        "spec": spec or {"levels": levels},
+    }
+
+
+def pod_group(name: str, namespace: str = "default", **spec: Any) -> Object:
+    """One of our PodGroups."""
+    return {
+        "apiVersion": "tangram.scheduler/v1alpha1",
+        "kind": "PodGroup",
+        "metadata": {"name": name, "namespace": namespace, "uid": f"uid-{namespace}-{name}"},
+        "spec": spec or {"minMember": 2},
+    }

@@ -13,7 +13,8 @@ from extender_api.cluster.client import ClientSettings, ClusterClient
 from extender_api.cluster.queue_source import Queues, QueueSource
 from extender_api.cluster.queue_status import QueueStatusSettings, QueueStatusWriter
 from extender_api.cluster.reflector import ReflectorSettings
-from extender_api.queue_objects import crd, status
+from extender_api.queue_objects import status
+from extender_api.queue_objects.crd import QUEUE
 from queues.amounts import Amounts
 from tests.cluster.waiting import running, until
 from tests.conftest import NewControlPlane
@@ -89,7 +90,7 @@ async def test_both_kinds_come_and_go(client: ClusterClient) -> None:
         assert told == [()]
         assert source.ours.absent
         assert source.problems == []
-        assert (await client.create(DEFINITIONS.path(), crd.document())).ok
+        assert (await client.create(DEFINITIONS.path(), QUEUE.document())).ok
         await created(client, paths.QUEUES, queue("team-a", resources={"gpu": {"quota": 4}}))
         await until(lambda: names() == ["tangram team-a"], LONG_S)
         assert told[-1][0].gpu.quota == 4000
@@ -97,9 +98,9 @@ async def test_both_kinds_come_and_go(client: ClusterClient) -> None:
         await created(client, paths.KAI_QUEUES, kai_queue("team-a", resources={"gpu": {"quota": 2, "limit": -1}}))
         await until(lambda: names() == ["kai team-a", "tangram team-a"], LONG_S)
         assert not source.ours.absent
-        assert (await client.delete(DEFINITIONS.path(name=crd.NAME))).ok
+        assert (await client.delete(DEFINITIONS.path(name=QUEUE.name))).ok
         await until(lambda: names() == ["kai team-a"] and source.ours.absent, LONG_S)
-        assert (await client.create(DEFINITIONS.path(), crd.document())).status in (201, 409)
+        assert (await client.create(DEFINITIONS.path(), QUEUE.document())).status in (201, 409)
         assert source.problems == []
 
 
@@ -108,7 +109,7 @@ async def test_without_rights_there_are_none_and_with_rights_there_are(
 ) -> None:
     plane.kube.create({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "poor"}}, "default")
     kubeconfig = plane.service_account_kubeconfig("default", "poor")
-    assert (await client.create(DEFINITIONS.path(), crd.document())).ok
+    assert (await client.create(DEFINITIONS.path(), QUEUE.document())).ok
     await created(client, paths.QUEUES, queue("team-a"))
     told: list[Queues] = []
     async with await ClusterClient.connect(ClientSettings(kubeconfig=str(kubeconfig))) as poor:
@@ -144,7 +145,7 @@ async def test_without_rights_there_are_none_and_with_rights_there_are(
 
 
 async def test_statuses_are_written_and_stay_quiet(client: ClusterClient) -> None:
-    assert (await client.create(DEFINITIONS.path(), crd.document())).ok
+    assert (await client.create(DEFINITIONS.path(), QUEUE.document())).ok
     await created(client, paths.QUEUES, queue("team-a"))
     source = QueueSource(client, lambda queues: None, settings=SETTINGS)
     writer = QueueStatusWriter(

@@ -55,7 +55,12 @@ class PaperCluster:
         self.pods: dict[str, Object] = {}
         self.nodes: list[Object] = []
         self.namespaces: list[Object] = []
-        self.queues: dict[str, list[Object] | None] = {paths.QUEUES: None, paths.KAI_QUEUES: None}
+        self.queues: dict[str, list[Object] | None] = {
+            paths.QUEUES: None,
+            paths.KAI_QUEUES: None,
+            paths.TOPOLOGIES: None,
+            paths.POD_GROUPS: None,
+        }
         """By path; None where the kind is not defined."""
         self.refuse: dict[tuple[str, str], int] = {}
         self.denied: set[tuple[str, str]] = set()
@@ -145,7 +150,7 @@ class PaperCluster:
 def installed() -> PaperCluster:
     """The base, applied: its cluster-wide objects, its Deployment with two replicas, and its ConfigMap."""
     cluster = PaperCluster()
-    cluster.queues[paths.QUEUES] = []
+    cluster.queues |= {paths.QUEUES: [], paths.TOPOLOGIES: [], paths.POD_GROUPS: []}
     cluster.namespaces = [{"metadata": {"name": "default", "labels": {}}}]
     for document in shipped.base():
         kind, metadata = document["kind"], document["metadata"]

@@ -11,8 +11,12 @@ from extender_api.cluster import paths
 from extender_api.cluster.answer import Answer
 from extender_api.doctor import shipped
 from extender_api.doctor.listing import ListError
+from extender_api.pod_group_objects.crd import POD_GROUP
+from extender_api.queue_objects.crd import QUEUE
 from extender_api.settings import Settings
+from extender_api.topology_objects.crd import TOPOLOGY
 from extender_api.uninstall import UninstallError, UninstallReport, uninstall
+from tests.cluster.objects import pod_group, topology
 from tests.doctor.paper_cluster import PaperCluster, installed, pod, queue
 
 OURS = {"name": "tangram.scheduler/queued"}
@@ -212,7 +216,7 @@ async def test_queues_are_what_administrators_wrote_and_stay_with_their_definiti
     report, said = await run(cluster, everything=True)
 
     assert report.removed
-    assert report.queues == ("team-a", "team-b", "team-c")
+    assert report.written == {QUEUE: ("team-a", "team-b", "team-c")}
     assert {path for path, found in cluster.objects.items() if "kind" in found} == {DEFINITION}
     assert "their definition stays for 3 Queue objects: team-a, team-b, team-c" in said
 
@@ -220,10 +224,10 @@ async def test_queues_are_what_administrators_wrote_and_stay_with_their_definiti
 async def test_queues_go_when_asked_and_only_after_nobody_acts_by_them() -> None:
     cluster = with_queues()
 
-    report, said = await run(cluster, everything=True, delete_queues=True)
+    report, said = await run(cluster, everything=True, delete_objects=True)
 
     assert report.removed
-    assert report.queues == ()
+    assert report.written == {}
     deleted = [path for method, path in cluster.writes if method == "DELETE"]
     roles = [path for path in deleted if "clusterrole" in path]
     assert roles
@@ -235,7 +239,7 @@ async def test_queues_go_when_asked_and_only_after_nobody_acts_by_them() -> None
 async def test_who_deletes_the_rest_by_hand_is_warned() -> None:
     report, said = await run(with_queues())
 
-    assert report.queues == ("team-a", "team-b", "team-c")
+    assert report.written == {QUEUE: ("team-a", "team-b", "team-c")}
     assert "keep a copy first with kubectl get queues.tangram.scheduler -o yaml" in said
 
 
@@ -243,7 +247,7 @@ async def test_a_dry_run_says_what_becomes_of_queues() -> None:
     for options, words in (
         ({}, "deletes them: keep a copy"),
         ({"everything": True}, "their definition stays for"),
-        ({"everything": True, "delete_queues": True}, "with their definition go"),
+        ({"everything": True, "delete_objects": True}, "with their definition go"),
     ):
         cluster = with_queues()
         _, said = await run(cluster, dry_run=True, **options)
@@ -255,13 +259,31 @@ async def test_queues_that_may_not_be_listed_are_no_trouble_unless_everything_go
     cluster = with_queues()
     cluster.refuse["GET", paths.QUEUES] = 403
     report, _ = await run(cluster)
-    assert (report.complete, report.queues) == (True, ())
+    assert (report.complete, report.written) == (True, {})
 
     with pytest.raises(ListError, match="HTTP 403"):
         await run(cluster, everything=True)
     cluster.denied = {("list", "queues")}
     with pytest.raises(UninstallError, match=r"not allowed to list queues\.tangram\.scheduler"):
         await run(cluster, everything=True)
+
+
+async def test_each_definition_stays_for_its_own_objects() -> None:
+    cluster = installed()
+    cluster.queues[paths.TOPOLOGIES] = [topology("racks")]
+    cluster.queues[paths.POD_GROUPS] = [pod_group("train", "a"), pod_group("train", "b")]
+    before, said = await run(cluster)
+    assert before.written == {TOPOLOGY: ("racks",), POD_GROUP: ("a/train", "b/train")}
+    assert "kubectl get topologies.tangram.scheduler -o yaml" in said
+    assert "kubectl get podgroups.tangram.scheduler -A -o yaml" in said
+    cluster.queues[paths.TOPOLOGIES] = []
+
+    report, said = await run(cluster, everything=True)
+
+    definition = f"{shipped.COLLECTIONS['CustomResourceDefinition']}/podgroups.tangram.scheduler"
+    assert {path for path, found in cluster.objects.items() if "kind" in found} == {definition}
+    assert report.written == {POD_GROUP: ("a/train", "b/train")}
+    assert "their definition stays for 2 PodGroup objects: a/train, b/train" in said
 
 
 async def test_without_the_kind_there_are_no_queues() -> None:

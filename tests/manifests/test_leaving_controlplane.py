@@ -13,6 +13,7 @@ from extender_api.cluster.client import ClientSettings, ClusterClient
 from extender_api.doctor import shipped
 from extender_api.doctor.finding import Finding, Level
 from extender_api.doctor.run import run_doctor
+from extender_api.queue_objects.crd import QUEUE
 from extender_api.settings import Settings
 from extender_api.uninstall import UninstallReport, uninstall
 from tests.controlplane import installation
@@ -163,13 +164,13 @@ def test_everything_goes_when_nobody_waits(plane: ControlPlane, kube: Kube) -> N
     report, said = leave(plane, everything=True)
 
     assert report.removed
-    assert report.queues == ("team-a",)
+    assert report.written == {QUEUE: ("team-a",)}
     assert kube.find(QUEUES, "team-a") is not None, "what an administrator wrote stays"
-    assert any("--delete-queues" in line for line in said)
+    assert any("--delete-objects" in line for line in said)
     assert left(kube) == ["CustomResourceDefinition queues.tangram.scheduler"]
     assert "deletionTimestamp" in kube.get(NAMESPACES, installation.NAMESPACE)["metadata"]
 
-    again, said = leave(plane, everything=True, delete_queues=True)
+    again, said = leave(plane, everything=True, delete_objects=True)
     assert again.removed
     assert any("is not there" in line for line in said)
     eventually(lambda: left(kube) == [], "the definition is gone")

@@ -12,7 +12,9 @@ import pytest
 import yaml
 
 from extender_api import __version__, extender_routes, settings_sources
+from extender_api.cluster import paths
 from extender_api.cluster.binding import BIND_S
+from extender_api.cluster.object_kinds import OBJECT_KINDS
 from extender_api.doctor import shipped
 from extender_api.queue_objects.file import read_file
 from extender_api.settings import Settings, parse_address
@@ -273,12 +275,15 @@ def test_tangram_may_do_just_this() -> None:
     reads = {("list", "", kind) for kind in ("nodes", "namespaces", "pods")}
     reads |= {("watch", "", kind) for kind in ("nodes", "namespaces", "pods")}
     reads |= {(verb, "coordination.k8s.io", "leases") for verb in ("list", "watch")}
-    for group in (vocabulary.API_GROUP, vocabulary.KAI_QUEUE_GROUP):
-        reads |= {(verb, group, "queues") for verb in ("list", "watch")}
+    followed = {(kind.group, kind.plural) for kind in OBJECT_KINDS}
+    collections = (paths.QUEUES, paths.KAI_QUEUES, paths.TOPOLOGIES, paths.KAI_TOPOLOGIES)
+    followed |= {(path.split("/")[2], path.rpartition("/")[2]) for path in collections}
+    reads |= {(verb, *kind) for kind in followed for verb in ("list", "watch")}
     writes = {
         ("patch", "", "pods"),
         ("patch", "", "pods/status"),
         ("create", "", "pods/binding"),
+        ("create", "", "pods/eviction"),
         ("create", "events.k8s.io", "events"),
         ("patch", vocabulary.API_GROUP, "queues/status"),
     }

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from extender_api.cluster import paths
+from extender_api.cluster.object_kinds import OBJECT_KINDS
 from extender_api.doctor import shipped
 from tests.controlplane import installation
 from tests.controlplane.control_plane import ControlPlane
@@ -60,6 +61,13 @@ def test_tangram_may_do_all_it_does(kube: Kube, tangram_alone: Kube) -> None:
     tangram_alone.patch(PODS, "pod", {"status": {"nominatedNodeName": "n1"}}, NAMESPACE, "status")
     tangram_alone.patch(PODS, "pod", [{"op": "remove", "path": "/spec/schedulingGates/0"}], NAMESPACE)
     tangram_alone.request("POST", f"{path}/binding", binding_of(pod))
+    dry = {
+        "apiVersion": "policy/v1",
+        "kind": "Eviction",
+        "metadata": {"name": "pod"},
+        "deleteOptions": {"dryRun": ["All"]},
+    }
+    tangram_alone.request("POST", f"{path}/eviction", dry)
     tangram_alone.create(event_about(pod), NAMESPACE)
     own_words(kube, tangram_alone)
 
@@ -84,6 +92,25 @@ def own_words(kube: Kube, tangram_alone: Kube) -> None:
     tangram_alone.patch(CONFIG_MAPS, "tangram-usage", {"data": {"samples": "2"}}, installation.NAMESPACE)
     assert tangram_alone.get(CONFIG_MAPS, "tangram-usage", installation.NAMESPACE)["data"] == {"samples": "2"}
     kube.delete(CONFIG_MAPS, "tangram-usage", installation.NAMESPACE)
+
+
+def test_what_owns_and_describes_workloads_may_be_read(tangram_alone: Kube) -> None:
+    """Kinds that are not there are not found, which says that they might be read."""
+    collections = [kind.path(version) for kind in OBJECT_KINDS for version in kind.versions]
+    statuses = {path: status(tangram_alone, path) for path in (*collections, paths.TOPOLOGIES, paths.KAI_TOPOLOGIES)}
+    assert {path for path, found in statuses.items() if found not in (200, 404)} == set()
+    for path in (paths.TOPOLOGIES, paths.POD_GROUPS, "/apis/batch/v1/jobs", "/apis/apps/v1/replicasets"):
+        assert tangram_alone.request("GET", path)["items"] == []
+
+
+def status(client: Kube, path: str) -> int:
+    """What a list and a watch are answered."""
+    try:
+        client.request("GET", path)
+        watch(client, path)
+    except ApiError as err:
+        return err.status
+    return 200
 
 
 def watch(client: Kube, path: str, **query: str) -> None:
@@ -121,7 +148,7 @@ def event_about(pod: Object) -> Object:
 FORBIDDEN: list[tuple[str, str, Object | None]] = [
     ("DELETE", f"/api/v1/namespaces/{NAMESPACE}/pods/pod", None),
     ("DELETE", f"/api/v1/namespaces/{NAMESPACE}/pods", None),
-    ("POST", f"/api/v1/namespaces/{NAMESPACE}/pods/pod/eviction", {}),
+    ("POST", f"/api/v1/namespaces/{NAMESPACE}/pods/pod/ephemeralcontainers", {}),
     ("POST", f"/api/v1/namespaces/{NAMESPACE}/pods", {}),
     ("PUT", f"/api/v1/namespaces/{NAMESPACE}/pods/pod", {}),
     ("POST", f"/api/v1/namespaces/{NAMESPACE}/pods/pod/exec", None),
@@ -138,6 +165,9 @@ FORBIDDEN: list[tuple[str, str, Object | None]] = [
     ("DELETE", f"{paths.QUEUES}/team-a", None),
     ("PATCH", f"{paths.KAI_QUEUES}/team-a/status", {}),
     ("DELETE", f"{shipped.COLLECTIONS['CustomResourceDefinition']}/queues.tangram.scheduler", None),
+    ("PATCH", "/apis/batch/v1/namespaces/default/jobs/mine", {}),
+    ("POST", "/apis/tangram.scheduler/v1alpha1/namespaces/default/podgroups", {"metadata": {"name": "mine"}}),
+    ("DELETE", f"{paths.TOPOLOGIES}/racks", None),
     ("GET", "/api/v1/persistentvolumes", None),
     ("PUT", f"/apis/coordination.k8s.io/v1/namespaces/{installation.NAMESPACE}/leases/tangram", {}),
     ("GET", f"/apis/coordination.k8s.io/v1/namespaces/{installation.NAMESPACE}/leases/other", None),

@@ -348,31 +348,26 @@ def test_null_is_absent() -> None:
 # -- kinds ---------------------------------------------------------------------------------------------------------
 
 
-def test_kinds_of_the_contract_are_accepted_and_said_to_do_nothing_yet() -> None:
-    others = [
-        {"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": {"name": "p"}},
-        {"apiVersion": "scheduling.run.ai/v2alpha2", "kind": "PodGroup", "metadata": {"name": "g"}},
-        {"apiVersion": "kai.scheduler/v1alpha1", "kind": "Topology", "metadata": {"name": "t"}},
-    ]
-    warnings = plan(node("n1", 1), pod("a"), *others)["warnings"]
-    assert [warning.split()[0] for warning in warnings] == [
-        "PodDisruptionBudget.policy",
-        "PodGroup.scheduling.run.ai",
-        "Topology.kai.scheduler",
-    ]
+def test_a_kind_of_the_contract_is_accepted_and_said_to_do_nothing_yet() -> None:
+    other = {"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": {"name": "p"}}
+    (warning,) = plan(node("n1", 1), pod("a"), other)["warnings"]
+    assert warning.startswith("PodDisruptionBudget.policy objects are not heeded yet")
 
 
 def test_other_kinds_are_reported_and_stop_nothing() -> None:
     """So that the whole of `kubectl get` or of an application's manifests can be given."""
     others = [
-        {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "d"}},
+        {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "d"}},
+        {"kind": "Service", "metadata": {"name": "d"}},
+        {"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "metadata": {"name": "d"}},
         {"apiVersion": "example.com/v1", "kind": "Pod", "metadata": {"name": "no-pod-of-ours"}},
     ]
     answer = plan(node("n1", 1), pod("a"), *others)
     assert list(placed(answer)) == ["a"]
     assert answer["warnings"] == [
-        "Deployment.apps objects play no part in a plan",
+        "Job.batch.volcano.sh objects play no part in a plan",
         "Pod.example.com objects play no part in a plan",
+        "Service objects play no part in a plan",
     ]
 
 

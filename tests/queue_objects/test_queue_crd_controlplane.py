@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from extender_api.cluster import paths
-from extender_api.queue_objects import crd, status
+from extender_api.queue_objects import status
+from extender_api.queue_objects.crd import QUEUE
 from extender_api.queue_objects.read import read_queue
 from queues.amounts import UNLIMITED, Amounts
 from tests.controlplane.binaries import Binaries
@@ -27,7 +28,7 @@ QUEUES = Resource("tangram.scheduler/v1alpha1", "queues", False)
 @pytest.fixture
 def kube(kube: Kube) -> Iterator[Kube]:
     """A client of a control plane with the CRD; the queues go with the test."""
-    kube.apply(crd.document())
+    kube.apply(QUEUE.document())
     eventually(lambda: served(kube), "the CRD is served")
     yield kube
     kube.delete_all(QUEUES)
@@ -58,7 +59,7 @@ def refusal(kube: Kube, document: Object) -> str:
 
 
 def test_the_definition_is_accepted_as_it_is(kube: Kube) -> None:
-    found = kube.request("GET", f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{crd.NAME}")
+    found = kube.request("GET", f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{QUEUE.name}")
     conditions = {condition["type"]: condition["status"] for condition in found["status"]["conditions"]}
     assert conditions["NamesAccepted"] == conditions["Established"] == "True"
     assert "NonStructuralSchema" not in conditions

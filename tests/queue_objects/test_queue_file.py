@@ -63,13 +63,13 @@ def test_each_problem_names_file_document_and_field() -> None:
     )
     found = read_file(text, "queues.yaml")
     assert [queue.name for queue in found.queues] == ["a", "c"]
-    assert found.broken == {"b"}
+    assert found.broken == {("Queue", "b")}
     assert found.problems == (
         "queues.yaml, document 2: Queue b: spec.resources.gpu.quota: 'much' is not a Kubernetes quantity; write a "
         "Kubernetes quantity, or -1 for unlimited",
-        "queues.yaml, document 3: not a Queue; only Queues are read from this file",
-        "queues.yaml, document 4: not a Queue; only Queues are read from this file",
-        "queues.yaml, document 5, item 1: not a Queue; only Queues are read from this file",
+        "queues.yaml, document 3: not a Queue or Topology; nothing else is read from this file",
+        "queues.yaml, document 4: not a Queue or Topology; nothing else is read from this file",
+        "queues.yaml, document 5, item 1: not a Queue or Topology; nothing else is read from this file",
     )
 
 
@@ -149,7 +149,7 @@ class TestWatching:
         assert look(file)
         assert names(file) == {"a": 1000}
         assert file.problems[0].startswith(f"{path}: not YAML, line ")
-        assert file.problems[0].endswith("; the queues read before stay in force")
+        assert file.problems[0].endswith("; what was read before stays in force")
         assert not look(file), "said once"
         path.write_text(one("a", 3))
         assert look(file)
@@ -183,7 +183,7 @@ class TestWatching:
         assert file.look()
         assert names(file) == {"a": 1000}
         assert file.problems == (
-            f"{path}: cannot be read: No such file or directory; the queues read before stay in force",
+            f"{path}: cannot be read: No such file or directory; what was read before stays in force",
         )
         assert not file.look()
         path.write_text(one("a", 1))

@@ -1,0 +1,1 @@
+"""PodGroups of our kind, and the CRD."""

@@ -1,0 +1,1 @@
+"""Topologies as administrators write them: our kind, KAI's kind, and the CRD."""
