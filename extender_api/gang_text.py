@@ -17,7 +17,9 @@ def sentence(code: Code, numbers: Mapping[str, int | str]) -> str | None:
             return f"{gang}: {numbers.get('problem')}" if "gang" in numbers else str(numbers.get("problem"))
         case Code.GANG_INCOMPLETE:
             where = f"subgroup {numbers['subgroup']} of {gang}" if "subgroup" in numbers else str(gang)
-            return f"{where} waits for more pods: {numbers['present']} of the {numbers['needed']} that it needs are there"
+            return (
+                f"{where} waits for more pods: {numbers['present']} of the {numbers['needed']} that it needs are there"
+            )
         case Code.GANG_DOES_NOT_FIT:
             return _does_not_fit(numbers)
         case Code.WAITS_FOR_GANG:

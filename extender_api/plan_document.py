@@ -16,6 +16,7 @@ from extender_api.plan_objects import read_objects
 from extender_api.plan_options import read_options
 from queues.amounts import Amounts
 from scheduler.claim import DEFAULT_RULES, ClaimRules
+from scheduler.object_index import ObjectIndex
 from scheduler.stateless import Pending, Placement, PlanAnswer, PlanInput, QueueShare, plan
 from topology.inventory import InventorySettings
 
@@ -55,6 +56,8 @@ def answer(document: object, *, inventory: InventorySettings, rules: ClaimRules 
             queues=tuple(objects.queues),
             rules=rules,
             allocate=options.allocate,
+            topologies=tuple(objects.topologies),
+            objects=ObjectIndex({(item.group, item.kind) for item in objects.objects}, objects.objects),
         )
     )
     return _document(planned, options.notes + objects.notes)
@@ -112,8 +115,8 @@ def _amounts(amounts: Amounts) -> dict[str, int]:
 
 def _pending(item: Pending) -> dict[str, Any]:
     return {
-        "namespace": item.pod.namespace,
-        "workload": item.pod.name,
-        "pods": [item.pod.name],
+        "namespace": item.pods[0].namespace,
+        "workload": item.workload,
+        "pods": [pod.name for pod in item.pods],
         "reason": text.reason_document(item.reason),
     }

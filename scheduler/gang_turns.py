@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
 
 from scheduler.candidates import Candidates
 from scheduler.cluster import Cluster
@@ -13,6 +16,7 @@ from scheduler.gang_spec import GangKey
 from scheduler.ground import LiveGround, Tried
 from scheduler.line import Alike
 from scheduler.reason import Code, Reason
+from scheduler.views_ground import ViewsGround
 
 SEARCH_AGAIN_MS: Final = 100
 SEARCH_LONGEST_MS: Final = 1000
@@ -23,9 +27,18 @@ AT_ONCE: Final = 4
 class GangTurns:
     """Turns of one round."""
 
-    def __init__(self, cluster: Cluster, gangs: Mapping[GangKey, Gang], now_ms: int) -> None:
-        """`gangs` are all there are."""
+    def __init__(
+        self,
+        cluster: Cluster,
+        gangs: Mapping[GangKey, Gang],
+        now_ms: int,
+        ground: Callable[[NDArray[np.bool_] | None], ViewsGround] | None = None,
+    ) -> None:
+        """`gangs` are all there are. `ground` makes what is placed on, of the nodes that are left (bool[slots]); what
+        it tried stays there. None: on the cluster, where nothing stays.
+        """
         self._cluster = cluster
+        self._ground = ground
         self._placing = GangPlacing(cluster, gangs)
         self._now_ms = now_ms
 
@@ -59,7 +72,12 @@ class GangTurns:
         room = candidates.left(group, pods_of(step))
         if room is None:
             return None
-        ground = LiveGround(self._cluster, room.slots(self._cluster), self._now_ms)
+        left = room.slots(self._cluster)
+        if self._ground is not None:
+            views = self._ground(left)
+            failure = self._placing.place(views, gang, step, self._now_ms)
+            return views.tried if failure is None else failure
+        ground = LiveGround(self._cluster, left, self._now_ms)
         try:
             failure = self._placing.place(ground, gang, step, self._now_ms)
         finally:

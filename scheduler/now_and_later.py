@@ -95,6 +95,12 @@ class NowAndLater:
             self.later.book(pod, request, allocation, None)
         return allocation, when
 
+    def give_back(self, uid: str) -> None:
+        """Undoes `place`."""
+        self.now.release(uid)
+        if self.later is not self.now:
+            self.later.release(uid)
+
     def fits(self, record: PodRecord, left: NDArray[np.bool_] | None) -> bool:
         """Whether there is room for it, now or later."""
         assert record.request is not None

@@ -17,15 +17,22 @@ from scheduler.candidates import Candidates
 from scheduler.claim import DEFAULT_RULES, ClaimRules, misunderstandings
 from scheduler.cluster import Cluster
 from scheduler.constraints import constraints_of
+from scheduler.gang_turns import GangTurns
+from scheduler.gangs import Gangs
 from scheduler.line import Alike, Line
 from scheduler.now_and_later import BoundRules, NowAndLater, When
+from scheduler.object_facts import Objects
+from scheduler.object_index import NO_OBJECTS
 from scheduler.pod import PodFacts
 from scheduler.policy import PlacementPolicy, Strategy
 from scheduler.reason import Code, Reason
-from scheduler.record import PodRecord, invalid_request
+from scheduler.recognition import recognise
+from scheduler.record import PodRecord, Stage, invalid_request
 from scheduler.request import RequestError, parse_request, warnings_of
+from scheduler.views_ground import ViewsGround
 from topology.inventory import InventorySettings
 from topology.node import NodeFacts
+from topology.topology import Topology
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +51,8 @@ class PlanInput:
     queues: tuple[QueueSpec, ...] = ()
     rules: ClaimRules = DEFAULT_RULES
     allocate: bool = True
+    topologies: tuple[Topology, ...] = ()
+    objects: Objects = NO_OBJECTS
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,9 +67,10 @@ class Placement:
 
 @dataclass(frozen=True, slots=True)
 class Pending:
-    """A pod that has to wait, and why."""
+    """Pods of one workload that have to wait, and why."""
 
-    pod: PodFacts
+    workload: str
+    pods: tuple[PodFacts, ...]
     reason: Reason
 
 
@@ -88,7 +98,8 @@ class PlanAnswer:
 def plan(given: PlanInput) -> PlanAnswer:
     """One round over the waiting pods of the given cluster. The order of nodes, pods and queues makes no difference."""
     answer = PlanAnswer()
-    pods = sorted(given.pods, key=lambda pod: (pod.namespace, pod.name, pod.uid))
+    gangs = Gangs(given.objects, recognise)
+    pods = [_looked_at(pod, gangs, given) for pod in sorted(given.pods, key=lambda pod: (pod.namespace, pod.name))]
     views = NowAndLater(
         lambda: _empty(given),
         (pod for pod in pods if pod.node_name is not None and not pod.finished),
@@ -100,14 +111,15 @@ def plan(given: PlanInput) -> PlanAnswer:
         ),
         answer.warnings,
     )
-    round_ = _Round(views, given)
+    round_ = _Round(views, given, gangs)
+    _join_the_placed(pods, gangs, given)
     # a node that is nominated for a pod is promised to it: it is on its way there, and stays so without being mentioned
-    waiting = [record for record in list(_waiting(given, pods, answer)) if not views.promise(record)]
+    waiting = [record for record in list(_waiting(given, pods, gangs, answer)) if not _is_promised(record, views)]
     for record in waiting:
         choice = views.later.accounts.choice(record.facts)
         if choice.queue is None:
             assert choice.refusal is not None
-            answer.pending.append(Pending(record.facts, Reason(Code(choice.refusal.value), choice.numbers)))
+            answer.pending.append(_pending(record.facts, gangs, Reason(Code(choice.refusal.value), choice.numbers)))
         else:
             round_.add(record, choice.queue)
     round_.run(answer)
@@ -115,7 +127,31 @@ def plan(given: PlanInput) -> PlanAnswer:
     return answer
 
 
-def _waiting(given: PlanInput, pods: list[PodFacts], answer: PlanAnswer) -> Iterator[PodRecord]:
+def _looked_at(pod: PodFacts, gangs: Gangs, given: PlanInput) -> PodFacts:
+    return gangs.look(pod) if pod.scheduler_name == given.rules.scheduler_name else pod
+
+
+def _join_the_placed(pods: list[PodFacts], gangs: Gangs, given: PlanInput) -> None:
+    """Pods on nodes are members of their gangs, those that are about to go as such."""
+    for pod in pods:
+        if pod.node_name is None or pod.finished or pod.scheduler_name != given.rules.scheduler_name:
+            continue
+        record = PodRecord(pod, constraints_of(pod), None, None, since_ms=given.now_ms)
+        record.move(Stage.BOUND, "on its node", given.now_ms)
+        gangs.join(record)
+
+
+def _is_promised(record: PodRecord, views: NowAndLater) -> bool:
+    record.has_place = views.promise(record)
+    return record.has_place
+
+
+def _pending(pod: PodFacts, gangs: Gangs, reason: Reason) -> Pending:
+    key = gangs.membership(pod.uid).gang
+    return Pending(pod.name if key is None else key.name, (pod,), reason)
+
+
+def _waiting(given: PlanInput, pods: list[PodFacts], gangs: Gangs, answer: PlanAnswer) -> Iterator[PodRecord]:
     """Records of the pods that want a place. Those that cannot have one go to the answer at once."""
     for pod in pods:
         if pod.node_name is not None or pod.finished or pod.deleted_ms is not None:
@@ -123,24 +159,34 @@ def _waiting(given: PlanInput, pods: list[PodFacts], answer: PlanAnswer) -> Iter
         if pod.scheduler_name != given.rules.scheduler_name:
             continue
         if pod.held_by_others:
-            answer.pending.append(Pending(pod, Reason(Code.HELD_BY_OTHER_GATE)))
+            answer.pending.append(_pending(pod, gangs, Reason(Code.HELD_BY_OTHER_GATE)))
             continue
         try:
             request = parse_request(pod, given.inventory.device_resources)
         except RequestError as err:
-            answer.pending.append(Pending(pod, invalid_request(err)))
+            answer.pending.append(_pending(pod, gangs, invalid_request(err)))
+            continue
+        membership = gangs.membership(pod.uid)
+        if membership.problem:
+            reason = Reason(Code.GANG_INVALID, {"problem": membership.problem})
+            answer.pending.append(_pending(pod, gangs, reason))
             continue
         texts = [warning.text for warning in warnings_of(pod)]
         texts += [*misunderstandings(pod).values(), *expectation.misunderstandings(pod).values()]
+        texts += membership.warnings.values()
         answer.warnings += [f"pod {pod.key}: {text}" for text in texts]
-        yield PodRecord(pod, constraints_of(pod), request, None, since_ms=given.now_ms)
+        record = PodRecord(pod, constraints_of(pod), request, None, since_ms=given.now_ms)
+        gangs.join(record)
+        yield record
 
 
 class _Round:
     """Places pods in the order of their queues. Room only shrinks, so what failed once is not searched for again."""
 
-    def __init__(self, views: NowAndLater, given: PlanInput) -> None:
+    def __init__(self, views: NowAndLater, given: PlanInput, gangs: Gangs) -> None:
         self._views = views
+        self._turns = GangTurns(views.later, gangs.by_key, given.now_ms, lambda left: ViewsGround(views, left))
+        self._gangs = gangs
         self._now_ms = given.now_ms
         self._allocate = given.allocate
         self._line = Line()
@@ -167,22 +213,55 @@ class _Round:
         shares = {name: standing.fair_share for name, standing in accounts.books.standings.items()}
         candidates = Candidates(self._views.later, self._line, self._now_ms, None)
         while (turn := candidates.next()) is not None:
-            placement = self._try(candidates, *turn)
-            candidates.done(*turn, placed=placement is not None)
-            if placement is not None:
-                answer.placements.append(placement)
+            placements = self._try(candidates, *turn)
+            candidates.done(*turn, placed=bool(placements))
+            answer.placements += placements
+            for placement in placements:
                 placed.add(placement.pod.uid)
                 accounts.unwant(placement.pod.uid)
-        for record in planner.in_order(self._records):
-            if record.uid not in placed and (reason := self._why(record)) is not None:
-                answer.pending.append(Pending(record.facts, reason))
+        answer.pending += self._waits(
+            [record for record in planner.in_order(self._records) if record.uid not in placed]
+        )
         if not accounts.tree.implicit:
             answer.queues = [
                 QueueShare(name, shares[name], standing.allocated, standing.requested)
                 for name, standing in accounts.books.standings.items()
             ]
 
-    def _try(self, candidates: Candidates, record: PodRecord, group: Alike) -> Placement | None:
+    def _waits(self, records: list[PodRecord]) -> Iterator[Pending]:
+        """Why these wait; the pods of a gang together."""
+        told = set()
+        for record in records:
+            gang = record.gang
+            if gang is None:
+                reason = self._why(record)
+                if reason is not None:
+                    yield _pending(record.facts, self._gangs, reason)
+            elif gang.key not in told:
+                told.add(gang.key)
+                group = self._line.alike(record)
+                found = group.block or group.reason
+                if found is not None:
+                    pods = tuple(one.facts for one in records if one.gang is gang)
+                    yield Pending(gang.key.name, pods, found)
+
+    def _try(self, candidates: Candidates, record: PodRecord, group: Alike) -> list[Placement]:
+        if group.gang is not None:
+            return self._try_gang(candidates, group)
+        placement = self._try_one(candidates, record, group)
+        return [] if placement is None else [placement]
+
+    def _try_gang(self, candidates: Candidates, group: Alike) -> list[Placement]:
+        """The next step; all of it is for later when any of it is."""
+        tried = self._turns.next_step(candidates, group) if self._allocate else None
+        if tried is None:
+            return []
+        when: When = "after-release" if any(one.later for one in tried) else "now"
+        for one in tried:
+            one.record.has_place = True
+        return [Placement(one.record.facts, one.allocation.node, one.allocation.devices, when) for one in tried]
+
+    def _try_one(self, candidates: Candidates, record: PodRecord, group: Alike) -> Placement | None:
         room = candidates.room(record, group)
         later = self._views.later
         odd = planner.form(later, record, self._now_ms) is None
@@ -217,6 +296,7 @@ def _empty(given: PlanInput) -> Cluster:
     """The cluster without pods."""
     cluster = Cluster(inventory=given.inventory, policy=given.policy, rules=given.rules)
     cluster.set_queues(given.queues)
+    cluster.set_topologies(given.topologies)
     for facts in sorted(given.nodes, key=lambda node: node.name):
         cluster.set_node(facts)
     for name, labels in sorted(given.namespaces.items()):
