@@ -57,6 +57,7 @@ PHRASES: Final[Mapping[Code, str]] = MappingProxyType(
         Code.NODE_AFFINITY: "node affinity does not match",
         Code.UNTOLERATED_TAINT: "untolerated taint",
         Code.HOST_PORT_TAKEN: "host port taken",
+        Code.MIG_NOT_KNOWN: "a pod there holds unknown MIG instances",
         Code.POD_AFFINITY: "pod affinity not met",
         Code.POD_ANTI_AFFINITY: "pod anti-affinity not met",
         Code.NOT_OFFERED: "ruled out by kube-scheduler",

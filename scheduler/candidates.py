@@ -6,6 +6,7 @@ import heapq
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +21,8 @@ from scheduler.reason import Code, Reason
 from scheduler.record import PodRecord
 from scheduler.reservation import Reservations
 from scheduler.room import Kept, Room
+
+AFTER_ALL_MS: Final = 1 << 60
 
 Turn = tuple[PodRecord, Alike]
 """The pod whose turn it is, and those that stand with it. Of a gang the first that waits speaks for all."""
@@ -60,12 +63,12 @@ class Candidates:
         self._line = line
         self._now_ms = now_ms
         self._reservations = reservations
+        self._views: dict[GangKey, View] = {}
         self._waiting = {
             leaf: waiting for leaf, groups in line.queues.items() if (waiting := self._heap(leaf, groups)) is not None
         }
         self._released = self._released_first()
         self._turns: Turns | None = None
-        self._views: dict[GangKey, View] = {}
 
     def next(self) -> Turn | None:
         """Whose turn it is, None when nobody is left."""
@@ -152,7 +155,17 @@ class Candidates:
         self._views.pop(group.gang.key, None)
         rest = next((record for record in group.pods if not record.has_place), None)
         if rest is not None:
-            heapq.heappush(waiting.heap, (rest.rank, group.pods.index(rest), group))
+            heapq.heappush(waiting.heap, (self._rank(group), group.pods.index(rest), group))
+
+    def _rank(self, group: Alike) -> Rank:
+        """The place of a group: that of its first pod. A gang that has its minimum grows after all of its priority."""
+        rank = group.pods[0].rank
+        if group.gang is None or group.gang.spec is None or rank.not_released is False:
+            return rank
+        view = self.view(group)
+        if view is None or not view.satisfied(view.root):
+            return rank
+        return rank._replace(created_ms=rank.created_ms + AFTER_ALL_MS)
 
     def _wants(self, turn: Turn) -> Amounts:
         """What the next step of the turn asks for."""
@@ -176,7 +189,7 @@ class Candidates:
         waiting = _Waiting(heap, queue.spec.strict_fifo, circumstances[0])
         if waiting.strict:
             self._find_strict_head(waiting)
-        waiting.heap = [entry for entry in heap if self._is_open(entry[2], waiting)]
+        waiting.heap = [(self._rank(group), 0, group) for _, _, group in heap if self._is_open(group, waiting)]
         if not waiting.heap:
             self._line.vain[leaf] = circumstances
             return None

@@ -97,7 +97,8 @@ class GangPlacing:
         for bucket, near, level in _with_nearness(part, None, EVERYWHERE, chosen):
             indices = sorted(at[record.uid] for record in bucket.records)
             places = [ground.tried[index] for index in indices]
-            if not bucket.alone and len(places) > 1:
+            numbered = all(record.membership.index is not None for record in bucket.records)
+            if numbered and not bucket.alone and len(places) > 1:
                 places.sort(key=lambda tried: self._on_the_network(near, tried.slot))
                 for index, record, place in zip(indices, bucket.records, places, strict=True):
                     ground.tried[index] = place._replace(record=record)

@@ -283,7 +283,7 @@ def _opened(goal: _Goal, slots: Slots, packing: _Packing | None, rest: Agenda) -
 
 
 def _next_domain(copies: NDArray[Any], packing: _Packing, tried: set[int], paths: list[tuple[str, ...]]) -> int | None:
-    """The domain that takes pods next, None when none has room."""
+    """The domain that takes pods next, None when none has room. Of equals the last, as in KAI's order."""
     open_ = [int(number) for number in np.flatnonzero(copies) if int(number) not in tried]
     if not open_:
         return None
@@ -292,5 +292,6 @@ def _next_domain(copies: NDArray[Any], packing: _Packing, tried: set[int], paths
         return taken[0]
     whole = [number for number in open_ if copies[number] >= packing.left]
     if whole:
-        return min(whole, key=lambda number: (copies[number], paths[number]))
-    return min(open_, key=lambda number: (-copies[number], paths[number]))
+        least = min(copies[number] for number in whole)
+        return max((number for number in whole if copies[number] == least), key=paths.__getitem__)
+    return max(open_, key=lambda number: (copies[number], paths[number]))

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from scheduler.host_ports import HostPorts, ports_of
 from scheduler.node_labels import NodeLabels
+from scheduler.old_mig import OldMig
 from scheduler.pod import PodFacts
 from scheduler.pod_terms import Namespaces, all_select
 from scheduler.reason import Code
@@ -26,6 +27,7 @@ class Neighbours:
         self._nodes = NodeLabels()
         self._namespaces = Namespaces()
         self._ports = HostPorts()
+        self._old_mig = OldMig()
         self._repulsion = Repulsion(self._namespaces)
         self._tallies = Tallies(self._namespaces)
         self._placed: dict[str, tuple[PodFacts, int]] = {}
@@ -39,6 +41,7 @@ class Neighbours:
         self._placed[pod.uid] = (pod, slot)
         self._on.setdefault(slot, set()).add(pod.uid)
         self._ports.take(slot, ports_of(pod))
+        self._old_mig.add(pod, slot)
         self._repulsion.add(pod, slot)
         self._tallies.add(pod, slot)
 
@@ -57,6 +60,7 @@ class Neighbours:
         if not self._on[slot]:
             del self._on[slot]
         self._ports.give(slot, ports_of(pod))
+        self._old_mig.remove(pod, slot)
         self._repulsion.remove(pod, slot)
         self._tallies.remove(pod, slot)
 
@@ -89,7 +93,7 @@ class Neighbours:
         """Whether `refusals` could close anything to the pod; quick to say no for the pod without such rules."""
         if pod.pod_affinity or pod.pod_anti_affinity:
             return True
-        return self._repulsion.concerns(pod) or bool(ports_of(pod))
+        return self._repulsion.concerns(pod) or bool(ports_of(pod)) or self._old_mig.concerns(pod)
 
     def refusals(self, pod: PodFacts) -> dict[int, Code]:
         """Slot → the rule that closes its node to the pod; open slots and slots without a node are absent."""
@@ -105,6 +109,8 @@ class Neighbours:
     def _judged(self, pod: PodFacts) -> dict[int, Code]:
         known = self._nodes.slots
         refused = dict.fromkeys(self._ports.conflicts(ports_of(pod)) & known, Code.HOST_PORT_TAKEN)
+        for slot in self._old_mig.conflicts(pod) & known:
+            refused.setdefault(slot, Code.MIG_NOT_KNOWN)
         if pod.pod_affinity:
             for slot in known - self._attracting(pod):
                 refused.setdefault(slot, Code.POD_AFFINITY)

@@ -56,6 +56,8 @@ class Code(StrEnum):
     NODE_AFFINITY = "NODE_AFFINITY"
     UNTOLERATED_TAINT = "UNTOLERATED_TAINT"
     HOST_PORT_TAKEN = "HOST_PORT_TAKEN"
+    MIG_NOT_KNOWN = "MIG_NOT_KNOWN"
+    """A pod there holds MIG instances, and nobody knows which."""
     POD_AFFINITY = "POD_AFFINITY"
     POD_ANTI_AFFINITY = "POD_ANTI_AFFINITY"
     RESERVED = "RESERVED"
