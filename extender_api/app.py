@@ -18,9 +18,11 @@ from extender_api.cluster.lanes import LaneSettings
 from extender_api.cluster.lease import LeaseFollower, LeaseSettings
 from extender_api.cluster.node import NamespaceFacts
 from extender_api.cluster.notices import NoticeSettings
+from extender_api.cluster.object_source import ObjectSource
 from extender_api.cluster.queue_source import QueueSource
 from extender_api.cluster.queue_status import QueueStatusSettings, QueueStatusWriter
 from extender_api.cluster.sources import Sources
+from extender_api.cluster.topology_source import TopologySource
 from extender_api.cluster.usage_store import UsageStore
 from extender_api.core_settings import claim_rules, inventory_settings, new_engine
 from extender_api.extender_routes import extender_app
@@ -83,8 +85,9 @@ class App:
             lanes=LaneSettings(workers=settings.limits.write_concurrency),
             notices=NoticeSettings(per_second=settings.limits.events_per_second),
         )
+        self._objects: Final = ObjectSource(client, lambda old, new: self._service.on_object(old, new))
         self._service: Final = Service(
-            new_engine(settings),
+            new_engine(settings, self._objects),
             self._actuator,
             unready=self._unready,
             catch_up=self._catch_up,
@@ -94,6 +97,7 @@ class App:
             client, on_pod=self._service.on_pod, on_node=self._service.on_node, on_namespace=self._on_namespace
         )
         self._queues: Final = QueueSource(client, self._service.set_queues, file=settings.queues.file)
+        self._topologies: Final = TopologySource(client, self._service.set_topologies, file=self._queues.file)
         self._lease: Final = LeaseFollower(
             client, _lease_settings(settings), now_ms=wall_clock_ms, on_change=self._service.set_active
         )
@@ -144,6 +148,8 @@ class App:
                 self._get_ready(),
                 self._sources.run(),
                 self._queues.run(),
+                self._topologies.run(),
+                self._objects.run(),
                 self._statuses.run(),
                 self._usage.run(),
                 self._lease.run(),
@@ -174,6 +180,8 @@ class App:
             return "caches are not in sync yet"
         if not self._queues.synced.is_set():
             return "; ".join(["queues are not read yet", *self._queues.problems[:1]])
+        if not self._objects.synced.is_set() or not self._topologies.synced.is_set():
+            return "; ".join(["owners, groups and topologies are not read yet", *self._objects.problems[:1]])
         stale = self._sources.stale(self._settings.cluster.stale_after_s)
         if stale is not None:
             return f"nothing was heard from the API server for too long: kind {stale}"

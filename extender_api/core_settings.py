@@ -6,6 +6,8 @@ from extender_api.settings import Settings, milliseconds
 from scheduler.claim import ClaimRules
 from scheduler.cluster import Cluster
 from scheduler.engine import Engine, EngineSettings
+from scheduler.object_facts import Objects
+from scheduler.object_index import NO_OBJECTS
 from scheduler.policy import PlacementPolicy
 from topology.inventory import InventorySettings
 
@@ -30,8 +32,8 @@ def claim_rules(settings: Settings) -> ClaimRules:
     )
 
 
-def new_engine(settings: Settings) -> Engine:
-    """An engine with an empty cluster."""
+def new_engine(settings: Settings, objects: Objects = NO_OBJECTS) -> Engine:
+    """An engine with an empty cluster. `objects` are the owners and groups of pods."""
     policy = PlacementPolicy.from_names(**settings.placement.model_dump())
     cluster = Cluster(inventory=inventory_settings(settings), policy=policy, rules=claim_rules(settings))
     return Engine(
@@ -49,4 +51,5 @@ def new_engine(settings: Settings) -> Engine:
             starving_after_ms=round(settings.queues.starving_after_s * 1000),
             reservations=settings.queues.reservations,
         ),
+        objects,
     )

@@ -12,7 +12,7 @@ from scheduler.cluster import Cluster
 from scheduler.gang import Gang, Step, pods_of
 from scheduler.gang_parts import Bucket, Part, Parts, WishError, number_members
 from scheduler.gang_search import EVERYWHERE, Search
-from scheduler.gang_spec import GangKey, GangSpec, Group
+from scheduler.gang_spec import GangKey, Group
 from scheduler.ground import Ground, Slots
 from scheduler.landscape import Near, Path
 from scheduler.reason import Code, Reason
@@ -55,8 +55,8 @@ class GangPlacing:
         for slots in self._identities(placed):
             search = Search(ground, self._cluster.landscape, self._occupied(gang))
             if search.run(part, slots):
-                self._arrange(ground, gang.spec, part, search.chosen)
-                number(gang, pods_of(step))
+                self._arrange(ground, part, search.chosen)
+                number(gang, self._along_the_network(ground, part))
                 return None
             ground.undo(0)
             sure = sure and not search.gave_up
@@ -91,7 +91,7 @@ class GangPlacing:
 
     # -- what follows from the places ----------------------------------------------------------------------------------
 
-    def _arrange(self, ground: Ground, spec: GangSpec, part: Part, chosen: Mapping[str, int]) -> None:
+    def _arrange(self, ground: Ground, part: Part, chosen: Mapping[str, int]) -> None:
         """Gives pods that are alike their places in the order of the network, and notes their domains."""
         at = {tried.record.uid: index for index, tried in enumerate(ground.tried)}
         for bucket, near, level in _with_nearness(part, None, EVERYWHERE, chosen):
@@ -105,6 +105,11 @@ class GangPlacing:
             for index in indices:
                 tried = ground.tried[index]
                 tried.record.domain = self._domain(near, level, tried.slot)
+
+    def _along_the_network(self, ground: Ground, part: Part) -> list[PodRecord]:
+        """The pods that were placed, in the order of their places."""
+        order = sorted(ground.tried, key=lambda tried: self._on_the_network(part.near, tried.slot))
+        return [tried.record for tried in order]
 
     def _on_the_network(self, near: Near | None, slot: int) -> tuple[Path, int]:
         topology = near.topology if near is not None else next(iter(self._cluster.landscape.topologies), None)
@@ -168,13 +173,15 @@ def placed_of(cluster: Cluster, gang: Gang) -> dict[str, list[tuple[PodRecord, i
 
 
 def number(gang: Gang, records: Sequence[PodRecord]) -> None:
-    """Gives pods their ranks in the gang: by leaf, then as their creator numbers them; the lowest that are free."""
+    """Gives pods their ranks in the gang: by leaf, then as their creator numbers them, then in the order in which they
+    are given. Ranks are the lowest that are free.
+    """
     assert gang.spec is not None
     leaves = {leaf.name: index for index, leaf in enumerate(gang.spec.root.leaves())}
     new = {record.uid for record in records}
     taken = {one.gang_rank for one in gang.members.values() if one.has_place and one.uid not in new}
     rank = 0
-    for record in sorted(records, key=lambda one: (leaves.get(one.membership.leaf, 0), _index(one), one.facts.name)):
+    for record in sorted(records, key=lambda one: (leaves.get(one.membership.leaf, 0), _index(one))):
         while rank in taken:
             rank += 1
         record.gang_rank = rank
