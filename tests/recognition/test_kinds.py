@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from scheduler.gang_spec import GangKey, Nearness, Slice
+from scheduler.gang_spec import GangKey, GangSpec, Nearness, Slice
 from tests.recognition.world import CREATED_MS, group, load, names, root, tree
 
 RACK = "cloud.provider.com/topology-rack"
@@ -20,7 +20,7 @@ class Expected(NamedTuple):
     name: str = ""
     tree: Any = None
     leaf: str = ""
-    index: int | None = None
+    rank: int | None = None
     queue: str | None = None
     uid: str = ""
 
@@ -39,7 +39,7 @@ R, I = "research", "inference"  # noqa: E741
 
 CASES = [
     Expected("job", "sweep-2-m4wzc", "Job", "sweep", 4, "", 2, R, "job-sweep"),
-    Expected("job-plain", "plain-1-b9fqd", None, index=1),
+    Expected("job-plain", "plain-1-b9fqd", None, rank=1),
     Expected(
         "cronjob", "nightly-29450340-0-x7k2p", "Job", "nightly-29450340", 2, "", 0, "batch", "job-nightly-29450340"
     ),
@@ -214,7 +214,7 @@ CASES = [
         None,
         "leaderworkerset-excl",
     ),
-    Expected("statefulset", "db-1", None, index=1, queue=I),
+    Expected("statefulset", "db-1", None, rank=1, queue=I),
     Expected("deployment", "web-7d9c5-k2xpd", None, queue=I),
     Expected("argo-workflow", "flow-8hq2k-1539", None, queue="batch"),
     Expected(
@@ -229,7 +229,7 @@ CASES = [
         "pytorchjob-step",
     ),
     Expected("knative", "hello-00001-deployment-5f7c-x2k9p", None, queue=I),
-    Expected("notebook", "lab-0", None, index=0),
+    Expected("notebook", "lab-0", None, rank=0),
     Expected("virtual-machine-instance", "virt-launcher-vm-8k2zp", None),
     Expected("tekton", "build-pod", None),
     Expected("seldon", "iris-default-0-c-59dd-7mzxk", None),
@@ -258,7 +258,7 @@ def test_a_pod_of_every_kind(case: Expected) -> None:
     assert found.problem == ""
     assert found.missing == ""
     assert found.warnings == {}
-    assert (found.leaf, found.index, found.queue) == (case.leaf, case.index, case.queue)
+    assert (found.leaf, found.index, found.queue) == (case.leaf, case.rank, case.queue)
     if case.source is None:
         assert found.gang is None
         assert found.spec is None
@@ -274,7 +274,7 @@ def test_every_manifest_is_used() -> None:
 @pytest.mark.parametrize("manifest", sorted(set(names()) - {"yunikorn"}))
 def test_all_pods_of_a_gang_tell_the_same_of_it(manifest: str) -> None:
     world = load(manifest)
-    told = {}
+    told: dict[GangKey, GangSpec | None] = {}
     for name in world.pods:
         found = world.of(name)
         if found.gang is not None:
