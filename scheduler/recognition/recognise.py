@@ -38,8 +38,7 @@ def recognise(pod: PodFacts, objects: Objects) -> Membership:
 
 
 def _completed(case: Case, found: Membership) -> Membership:
-    if found.spec is not None and all(leaf.name != found.leaf for leaf in found.spec.root.leaves()):
-        case.refuse(f"{found.gang} has no group {found.leaf!r} for the pod: its labels and its owner do not agree")
+    _check_leaf(case, found)
     index = found.index
     if index is None:
         index = next((rank for word in _RANKS if (rank := number(said(case.pod.labels, word))) is not None), None)
@@ -52,6 +51,16 @@ def _completed(case: Case, found: Membership) -> Membership:
         preemptible=found.preemptible if found.preemptible is not None else _preemptible(case),
         warnings=case.warnings,
     )
+
+
+def _check_leaf(case: Case, found: Membership) -> None:
+    if found.spec is None:
+        return
+    leaves = [leaf.name for leaf in found.spec.root.leaves()]
+    if found.leaf not in leaves:
+        case.refuse(f"{found.gang} has no group {found.leaf!r} for the pod: its labels and its owner do not agree")
+    elif leaves.count(found.leaf) > 1:
+        case.refuse(f"{found.gang} has several groups {found.leaf!r}: rename what they are made from")
 
 
 def _queue(case: Case) -> str | None:
