@@ -149,6 +149,25 @@ def test_equal_groups_are_one_question_however_many() -> None:
     assert gangs.fault(problem, found.counts) is None
 
 
+def test_groups_stay_whole_where_domains_are_interleaved() -> None:
+    """Two groups of three pods: each rack holds just one of them, on every second node."""
+    every = [True] * 6
+    kinds = tuple(gangs.wanted([1], 3, every) for _ in range(2))
+    groups = tuple(gangs.together((kind,), [0, 1, 0, 1, 0, 1]) for kind in range(2))
+    problem = Problem(np.ones((6, 1), np.int64), kinds, groups)
+    found = exact.solve(problem, limit=LIMIT)
+    assert found.counts is not None
+    assert gangs.fault(problem, found.counts) is None
+
+
+def test_nodes_that_allow_different_pods_are_not_alike() -> None:
+    """Even where the pods are of one size."""
+    kinds = (gangs.wanted([1], 2, [True, False]), gangs.wanted([1], 2, [False, True]))
+    found = exact.solve(Problem(np.array([[3], [3]]), kinds), limit=LIMIT)
+    assert found.counts is not None
+    assert found.counts.tolist() == [[2, 0], [0, 2]]
+
+
 def test_a_model_beyond_the_size_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without asking the solver."""
     problem = racks(4, 4, [8], [(3, 4)])
