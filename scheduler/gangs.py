@@ -11,6 +11,7 @@ from scheduler.membership import ALONE, Membership
 from scheduler.object_facts import ObjectFacts, Objects
 from scheduler.pod import PodFacts
 from scheduler.record import PodRecord
+from topology import vocabulary
 
 Recognise = Callable[[PodFacts, Objects], Membership]
 Sought = tuple[str, ...]
@@ -65,9 +66,12 @@ class Gangs:
             self._seek(pod.uid, tracer.sought)
         found = self._memberships[pod.uid]
         said = (found.queue, found.preemptible)
-        if said == (pod.group_queue, pod.group_preemptible):
-            return pod
-        return replace(pod, group_queue=found.queue, group_preemptible=found.preemptible)
+        if said != (pod.group_queue, pod.group_preemptible):
+            pod = replace(pod, group_queue=found.queue, group_preemptible=found.preemptible)
+        if found.priority_class in vocabulary.PRIORITIES and not pod.priority_class:
+            priority_class = str(found.priority_class)
+            pod = replace(pod, priority_class=priority_class, priority=vocabulary.PRIORITIES[priority_class])
+        return pod
 
     def membership(self, uid: str) -> Membership:
         """What was found out about a pod last."""
