@@ -357,18 +357,17 @@ FIELDS = [
     *("minTaskMember", "networkTopology", "podgroups", "gang", "minCount", "podGroups", "policy", "succeeded"),
     *("stalenessGracePeriod", "preemptibility", "schedulingConstraints", "topology", "key", "replicaStatuses"),
 ]
-JSON = st.recursive(
-    st.none()
-    | st.booleans()
-    | st.integers(-2, 12)
-    | st.floats(allow_nan=False)
-    | st.sampled_from(["g", "a", "", "5m"]),
-    lambda inner: (
-        st.lists(inner, max_size=3)
-        | st.dictionaries(st.sampled_from(FIELDS) | st.text("ab", max_size=3), inner, max_size=5)
-    ),
-    max_leaves=12,
+LEAF = (
+    st.none() | st.booleans() | st.integers(-2, 12) | st.floats(allow_nan=False) | st.sampled_from(["g", "a", "", "5m"])
 )
+
+
+def nested(inner: st.SearchStrategy[object]) -> st.SearchStrategy[object]:
+    keys = st.sampled_from(FIELDS) | st.text("ab", max_size=3)
+    return LEAF | st.lists(inner, max_size=3) | st.dictionaries(keys, inner, max_size=5)
+
+
+JSON = nested(nested(nested(LEAF)))
 SECTION = st.dictionaries(st.sampled_from(FIELDS), JSON, max_size=5)
 ALL_KINDS = sorted({*KINDS, *(kind for reference in REFERENCES for kind in reference.kinds)})
 
