@@ -121,10 +121,16 @@ class Roster:
             if gang is not None:
                 self.line.changed(gang)
 
+    def look_at_gang_of(self, record: PodRecord) -> None:
+        """The record got or lost its place, or may get one no longer: its gang has to be looked at."""
+        if record.gang is not None:
+            self.gangs.touch(record.gang)
+
     # -- who waits -----------------------------------------------------------------------------------------------
 
     def wait(self, record: PodRecord, cause: str, now_ms: int) -> None:
         """The pod wants a (new) plan. One that no queue takes waits for that first."""
+        self.look_at_gang_of(record)
         choice = self._accounts.choice(record.facts)
         if choice.queue is None:
             self._turn_away(record, choice, now_ms)
