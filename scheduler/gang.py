@@ -52,6 +52,8 @@ class Gang:
     """The member whose Binding is the first of the gang and on its way; nobody knows yet whether it takes effect."""
     forward: bool = False
     """Some member is bound: the others follow, and nothing is taken back."""
+    left_bind: bool = False
+    """Some member that waited at bind lost its place or left the gang, and nobody has told it yet."""
     broken_since_ms: int | None = None
     """Since when members run although there are too few of them."""
 
@@ -67,6 +69,7 @@ class Gang:
     def remove(self, uid: str, *, ended: bool = False) -> None:
         """A pod left; `ended` says that it ran to its end."""
         record = self.members.pop(uid, None)
+        self.left_bind = self.left_bind or (record is not None and record.at_barrier)
         if record is not None and ended:
             leaf = record.membership.leaf
             self.ended[leaf] = self.ended.get(leaf, 0) + 1

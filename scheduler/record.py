@@ -150,7 +150,10 @@ class PodRecord:
         if last is None or (last.stage, last.cause) != (stage, cause):
             self.story.append(Step(now_ms, stage, cause))
         self.stage = stage
-        self.at_barrier = self.at_barrier and stage is Stage.BINDING
+        if self.at_barrier and stage is not Stage.BINDING:
+            self.at_barrier = False
+            if self.gang is not None:
+                self.gang.left_bind = True
         self.has_place = stage in PLACED and (stage is not Stage.BOUND or self.facts.deleted_ms is None)
 
     def learn_offered(self, nodes: frozenset[str], now_ms: int, longest_ms: int) -> int:
