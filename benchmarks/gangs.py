@@ -1,7 +1,8 @@
 """Planning time of gangs against their size and the size of the cluster, without any API.
 
-One round that places a whole gang on empty nodes of eight devices: where they fit each pod takes a node, else one
-device. Without nearness, and all in one rack of 32 nodes or one block of 512. And many identical pods beside few: a
+One round over a whole gang on empty nodes of eight devices: where they fit each pod takes a node, else one device.
+Without nearness, and all in one rack of 32 nodes or one block of 512; those that then do not fit are searched for in
+vain. And many identical pods beside few: a
 gang of 1,000 pods of one device beside one of 10. Run: `python -m benchmarks.gangs`.
 """
 
@@ -37,24 +38,20 @@ LEVELS: Final = ("", BLOCK, RACK)
 FEW, MANY = 10, 1000
 GROUP: Final = ("tangram.scheduler", "PodGroup")
 GPU: Final = "nvidia.com/gpu"
-COLUMNS: Final = ("level", "nodes", "pods", "devices each", "p50 ms", "max ms", "µs per pod")
+COLUMNS: Final = ("level", "fits", "nodes", "pods", "devices each", "p50 ms", "max ms", "µs per pod")
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """Rounds that place one gang. `devices` is what each pod asks for, 0 where the gang fits in no way."""
+    """Rounds over one gang; `devices` is what each pod asks for. One that does not fit is searched for in vain."""
 
     level: str
     nodes: int
     pods: int
     devices: int
-    round: Times | None = None
-    max_us: float | None = None
-
-    @property
-    def p50_us(self) -> float | None:
-        """The usual time of a round, microseconds."""
-        return None if self.round is None else self.round.p50_us
+    fits: bool
+    round: Times
+    max_us: float
 
 
 def cluster_of(nodes: int) -> Cluster:
@@ -71,9 +68,13 @@ def cluster_of(nodes: int) -> Cluster:
 
 
 def devices_each(level: str, nodes: int, pods: int) -> int:
-    """What each pod may ask for so that the gang fits in one domain of the level; 0 for nothing."""
-    room = min(nodes, NODES_IN.get(level, nodes))
-    return DEVICES if pods <= room else 1 if pods <= room * DEVICES else 0
+    """What each pod asks for: all of a node if the gang then fits in one domain of the level, else one device."""
+    return DEVICES if pods <= _domain(level, nodes) else 1
+
+
+def _domain(level: str, nodes: int) -> int:
+    """Nodes of the largest domain."""
+    return min(nodes, NODES_IN.get(level, nodes))
 
 
 def pod_group(pods: int, level: str) -> ObjectFacts:
@@ -98,8 +99,8 @@ def member(at: int, devices: int) -> PodFacts:
     )
 
 
-def planning_s(cluster: Cluster, pods: int, devices: int, level: str) -> float:
-    """Seconds of the rounds that place the gang; leaves the cluster empty."""
+def planning_s(cluster: Cluster, pods: int, devices: int, level: str, *, fits: bool) -> float:
+    """Seconds of the rounds until the gang has places or is known to have none; leaves the cluster empty."""
     settings = EngineSettings(max_in_flight=1_000_000, tell_after_ms=10**9)
     engine = Engine(cluster, settings, ObjectIndex([GROUP], [pod_group(pods, level)]))
     for at in range(pods):
@@ -109,7 +110,7 @@ def planning_s(cluster: Cluster, pods: int, devices: int, level: str) -> float:
     while more:
         _, more = engine.plan(2)
     spent = time.perf_counter() - began
-    if engine.in_flight != pods:
+    if engine.in_flight != (pods if fits else 0):
         raise RuntimeError(f"{engine.in_flight} of {pods} pods were placed")
     for at in range(pods):
         engine.remove_pod(f"pod-{at:05}")
@@ -120,12 +121,10 @@ def measure(cluster: Cluster, level: str, pods: int, repeat: int, devices: int |
     """One combination."""
     nodes = cluster.node_count
     each = devices_each(level, nodes, pods) if devices is None else devices
-    name = level.rpartition("/")[2]
-    if not each:
-        return Row(name, nodes, pods, 0)
-    planning_s(cluster, pods, each, level)
-    seconds = [planning_s(cluster, pods, each, level) for _ in range(repeat)]
-    return Row(name, nodes, pods, each, times(seconds), max(seconds) * 1e6)
+    fits = pods * each <= _domain(level, nodes) * DEVICES
+    planning_s(cluster, pods, each, level, fits=fits)
+    seconds = [planning_s(cluster, pods, each, level, fits=fits) for _ in range(repeat)]
+    return Row(level.rpartition("/")[2], nodes, pods, each, fits, times(seconds), max(seconds) * 1e6)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -143,7 +142,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         rows += [measure(cluster, level, pods, options.repeat) for level in LEVELS for pods in options.gangs]
         few, many = (measure(cluster, "", pods, options.repeat, devices=1) for pods in (FEW, MANY))
         alike.append((few, many))
-    report.table("A round that places a gang, on empty nodes", COLUMNS, [_cells(row) for row in rows])
+    report.table("A round over a gang, on empty nodes", COLUMNS, [_cells(row) for row in rows], words=2)
     report.table(
         f"Pods of one device, {MANY} beside {FEW}",
         ("nodes", f"{FEW} pods ms", f"{MANY} pods ms", "ratio"),
@@ -156,15 +155,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _cells(row: Row) -> list[object]:
-    usual = row.p50_us
-    if usual is None or row.max_us is None:
-        return [row.level or "none", row.nodes, row.pods, "cannot fit", None, None, None]
-    return [row.level or "none", row.nodes, row.pods, row.devices, usual / 1000, row.max_us / 1000, usual / row.pods]
+    usual = row.round.p50_us
+    fits = "yes" if row.fits else "no"
+    return [
+        row.level or "none",
+        fits,
+        row.nodes,
+        row.pods,
+        row.devices,
+        usual / 1000,
+        row.max_us / 1000,
+        usual / row.pods,
+    ]
 
 
 def _compared(few: Row, many: Row) -> list[object]:
-    one, other = few.p50_us, many.p50_us
-    assert one is not None and other is not None
+    one, other = few.round.p50_us, many.round.p50_us
     return [few.nodes, one / 1000, other / 1000, other / one]
 
 
