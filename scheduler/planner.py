@@ -16,10 +16,12 @@ from scheduler.cluster import Cluster
 from scheduler.gang import Gang
 from scheduler.gang_spec import GangKey
 from scheduler.gang_turns import GangTurns
+from scheduler.ground import Tried
 from scheduler.line import Alike, Line, form_of
 from scheduler.record import PodRecord
 from scheduler.reservation import Reservations
 from scheduler.room import Form
+from scheduler.second_look import SecondLook
 
 logger = logging.getLogger(__name__)
 
@@ -63,6 +65,7 @@ def run(
     limit: int,
     reservations: Reservations | None = None,
     gangs: Mapping[GangKey, Gang] | None = None,
+    second_look: SecondLook | None = None,
 ) -> Round:
     """One round. Books at most `limit` placements, each for `hold_ms(expiries)`; `line` stays as it is.
 
@@ -72,7 +75,7 @@ def run(
     """
     result = Round()
     candidates = Candidates(cluster, line, now_ms, reservations)
-    gang_turns = GangTurns(cluster, {} if gangs is None else gangs, now_ms)
+    gang_turns = GangTurns(cluster, {} if gangs is None else gangs, now_ms, second_look=second_look)
     while (turn := candidates.next()) is not None:
         if len(result.placed) >= limit or result.vain >= VAIN_SEARCHES:
             result.more = True
@@ -107,11 +110,27 @@ def _try_gang(
             result.vain += 1
             result.again_ms = min(group.again_ms, result.again_ms or group.again_ms) or None
         return False
-    for record, _, allocation, _ in tried:
-        assert record.request is not None
-        cluster.book(record.facts, record.request, allocation, deadline_ms + len(tried) * GANG_MEMBER_MS)
-        record.has_place = True
-        result.placed.append((record, allocation))
+    if not _book_all(cluster, tried, deadline_ms + len(tried) * GANG_MEMBER_MS):
+        result.failed += group.pods
+        return False
+    result.placed += [(record, allocation) for record, _, allocation, _ in tried]
+    return True
+
+
+def _book_all(cluster: Cluster, tried: list[Tried], deadline_ms: int) -> bool:
+    """Books all places or none."""
+    try:
+        for record, _, allocation, _ in tried:
+            assert record.request is not None
+            cluster.book(record.facts, record.request, allocation, deadline_ms)
+            record.has_place = True
+    except Exception:
+        logger.exception("a gang of %s pods could not be booked as it was planned", len(tried))
+        for record, *_ in tried:
+            if record.has_place:
+                cluster.release(record.uid)
+                record.has_place = False
+        return False
     return True
 
 

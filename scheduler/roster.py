@@ -137,6 +137,12 @@ class Roster:
             if record.facts.nominated_node is not None:
                 self.unnamed.append(record)
         record.move(Stage.WAITING, cause, now_ms)
+        self.touch(record)
+
+    def touch(self, record: PodRecord) -> None:
+        """The pod may have lost its place: its gang, if it has one, has to be looked at."""
+        if record.gang is not None:
+            self.gangs.touch(record.gang)
 
     def _join(self, record: PodRecord, queue: str) -> None:
         """The pod joins the line of a leaf."""
@@ -193,6 +199,7 @@ class Roster:
             self.line.remove(record)
             self._accounts.unwant(uid)
             record.vain = record.search_again_ms = 0
+            self.touch(record)
 
     def back_off(self, record: PodRecord, wait_ms: int, now_ms: int) -> None:
         """The pod is not tried again before a while has passed."""

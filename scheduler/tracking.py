@@ -45,6 +45,7 @@ class Tracking:
         if record.settled(now_ms):
             self._cluster.release(record.uid)
             record.move(Stage.HELD, "being deleted", now_ms)
+            self._roster.touch(record)
 
     def _goes_on(self, record: PodRecord, cause: str, now_ms: int) -> None:
         facts = record.facts
