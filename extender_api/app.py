@@ -116,8 +116,15 @@ class App:
             inventory_settings(settings), claim_rules(settings), limit_s=settings.ops.plan_s
         )
         followed = [self._lease.reflector] if self._lease.settings.follow else []
-        reflectors = [*self._sources.reflectors.values(), *self._queues.reflectors.values(), *followed]
-        self._gauges: Final = Gauges(self._service.engine, reflectors, self._actuator)
+        fixed = [
+            *self._sources.reflectors.values(),
+            *self._queues.reflectors.values(),
+            *self._topologies.reflectors.values(),
+            *followed,
+        ]
+        self._gauges: Final = Gauges(
+            self._service.engine, lambda: [*fixed, *self._objects.reflectors.values()], self._actuator
+        )
 
     async def run(self, stop: asyncio.Event) -> None:
         """Serves until `stop`, then ends when everything accepted is done. Raises ListenError."""

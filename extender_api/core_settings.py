@@ -50,6 +50,9 @@ def new_engine(settings: Settings, objects: Objects = NO_OBJECTS) -> Engine:
             fact_ttl_ms=milliseconds(settings.gate.fact_ttl_s),
             starving_after_ms=round(settings.queues.starving_after_s * 1000),
             reservations=settings.queues.reservations,
+            gang_bind_wait_ms=milliseconds(settings.gangs.bind_wait_s),
+            stale_grace_ms=round(settings.gangs.stale_grace_s * 1000),
+            restart_stale=settings.gangs.stale == "restart",
         ),
         objects,
     )

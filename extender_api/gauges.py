@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, Final
 
 import numpy as np
@@ -16,6 +16,7 @@ from extender_api.cluster.kube_actuator import KubeActuator
 from extender_api.cluster.reflector import Reflector
 from queues.amounts import UNLIMITED
 from scheduler.engine import Engine
+from scheduler.gang import Gang
 from scheduler.record import Stage
 from topology.virtual import NodeKind
 
@@ -23,12 +24,18 @@ QUEUE_RESOURCES: Final = ("cpu", "memory", "gpu")
 """In the order of `Amounts`."""
 
 
+GANG_STATES: Final = ("waiting", "starting", "running", "broken")
+
+
 class Gauges:
     """Brings the metrics that follow the state up to date."""
 
-    def __init__(self, engine: Engine, reflectors: Iterable[Reflector[Any]], actuator: KubeActuator) -> None:
+    def __init__(
+        self, engine: Engine, reflectors: Callable[[], Iterable[Reflector[Any]]], actuator: KubeActuator
+    ) -> None:
+        """`reflectors` says what is followed now."""
         self._engine: Final = engine
-        self._reflectors: Final = tuple(reflectors)
+        self._reflectors: Final = reflectors
         self._actuator: Final = actuator
         self._queues_seen: set[str] = set()
         self._counted: Counter[tuple[object, ...]] = Counter()
@@ -42,6 +49,9 @@ class Gauges:
         self._writes()
         records = self._engine.roster.records.values()
         metrics.pods_bound.set(sum(record.stage is Stage.BOUND for record in records))
+        states = Counter(_state(gang) for gang in self._engine.gangs)
+        for state in GANG_STATES:
+            metrics.gangs.labels(state).set(states[state])
         metrics.ledger_differences.set(len(self._engine.adoption.differences))
 
     def _queues(self) -> None:
@@ -97,7 +107,7 @@ class Gauges:
 
     def _watches(self) -> None:
         now_s = time.monotonic()
-        for reflector in self._reflectors:
+        for reflector in self._reflectors():
             stats, kind = reflector.stats, reflector.kind
             metrics.watch_lag_seconds.labels(kind).set(stats.lag_s(now_s))
             self._count(metrics.watch_relists, stats.relists, kind)
@@ -118,3 +128,11 @@ class Gauges:
         key = (counter, *labels)
         counter.labels(*labels).inc(total - self._counted[key])
         self._counted[key] = total
+
+
+def _state(gang: Gang) -> str:
+    if gang.broken_since_ms is not None:
+        return "broken"
+    if gang.forward:
+        return "running"
+    return "starting" if any(record.has_place for record in gang.members.values()) else "waiting"

@@ -62,6 +62,11 @@ ledger_differences: Final = _gauge(
     "ledger_differences", "Bound pods whose allocation annotation is not what was written with their Binding."
 )
 
+# -- gangs -----------------------------------------------------------------------------------------------------
+gangs: Final = _gauge(
+    "gangs", "Gangs: waiting, starting (planned), running, broken (run below their minimum).", "state"
+)
+
 # -- queues ----------------------------------------------------------------------------------------------------
 queue_amount: Final = _gauge(
     "queue_amount",

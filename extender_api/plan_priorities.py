@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from extender_api.cluster.fields import DecodeError
+from topology import vocabulary
 
 LEAST: Final = -(1 << 31)
 MOST: Final = (1 << 31) - 1
@@ -25,15 +26,7 @@ class PriorityClass:
 PRESETS: Final = (
     PriorityClass("system-node-critical", 2_000_001_000),
     PriorityClass("system-cluster-critical", 2_000_000_000),
-    PriorityClass("tangram-train", 50),
-    PriorityClass("tangram-build-preemptible", 75),
-    PriorityClass("tangram-build", 100),
-    PriorityClass("tangram-inference", 125),
-    # KAI's names, as its users write them
-    PriorityClass("train", 50),
-    PriorityClass("build-preemptible", 75),
-    PriorityClass("build", 100),
-    PriorityClass("inference", 125),
+    *(PriorityClass(name, value) for name, value in vocabulary.PRIORITIES.items()),
 )
 """Classes that mean something without being among the objects: those of every cluster, ours, and KAI's."""
 

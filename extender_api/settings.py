@@ -274,6 +274,29 @@ class Queues(Section):
     status_every_s: Seconds = Field(10.0, description="The status of a Queue is written at most so often.")
 
 
+class Gangs(Section):
+    """Pods that start together or not at all."""
+
+    bind_wait_s: Seconds = Field(
+        90.0,
+        le=600,
+        description="A member waits at bind so long for others of its gang. Shorter than the httpTimeout of the bind "
+        "entry in the KubeSchedulerConfiguration, which is 120 s as shipped.",
+    )
+    stale: Literal["restart", "leave"] = Field(
+        "restart",
+        description="What happens to a gang that runs below its minimum after the grace: what is left of it is "
+        "evicted, so that its owner starts it anew, or it is left alone.",
+    )
+    stale_grace_s: float = Field(
+        60.0,
+        ge=0,
+        le=31_536_000,
+        allow_inf_nan=False,
+        description="The grace of a gang that does not say its own (stalenessGracePeriod of a PodGroup).",
+    )
+
+
 class Reasons(Section):
     """When a waiting pod is told why."""
 
@@ -324,6 +347,7 @@ class Settings(Section):
     lease: Lease = Lease()
     queues: Queues = Queues()
     usage: Usage = Usage()
+    gangs: Gangs = Gangs()
     reasons: Reasons = Reasons()
     limits: Limits = Limits()
     log: Log = Log()

@@ -197,7 +197,8 @@ class Candidates:
             self._find_strict_head(waiting)
         waiting.heap = [(self._rank(group), 0, group) for _, _, group in heap if self._is_open(group, waiting)]
         if not waiting.heap:
-            self._line.vain[leaf] = circumstances
+            if all(group.again_ms <= self._now_ms for _, _, group in heap):
+                self._line.vain[leaf] = circumstances
             return None
         heapq.heapify(waiting.heap)
         return waiting

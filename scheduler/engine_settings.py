@@ -43,6 +43,8 @@ class EngineSettings:
     """A member of a gang waits at bind so long for others; shorter than kube-scheduler waits for us."""
     stale_grace_ms: int = 60_000
     """A gang that runs below its minimum for so long is restarted, where it does not say otherwise. Negative: never."""
+    restart_stale: bool = True
+    """Whether it is; else it is left alone."""
     unsure_ms: int = 20_000
     """How long a Binding that was sent without an answer may still take effect."""
 

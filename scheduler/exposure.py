@@ -68,7 +68,8 @@ class Exposure:
                 continue
             if self._not_before_ms.get(record.uid, 0) > now_ms:
                 continue
-            odd = planner.form(self._cluster, record, now_ms) is None
+            # members of a gang differ; of those alike the first speaks for all
+            odd = group.gang is not None or planner.form(self._cluster, record, now_ms) is None
             if not planner.hopeless(self._cluster, self._roster.line, record, now_ms):
                 if odd:
                     continue

@@ -9,7 +9,9 @@ from typing import Final
 import numpy as np
 
 from scheduler.cluster import Cluster
+from scheduler.exact import could_fit, solve
 from scheduler.gang import Gang, Step, pods_of
+from scheduler.gang_exact import problem_of, propose, wishes_of
 from scheduler.gang_parts import Bucket, Part, Parts, WishError, number_members
 from scheduler.gang_search import EVERYWHERE, Search
 from scheduler.gang_spec import GangKey, Group
@@ -33,9 +35,11 @@ class Failure:
 class GangPlacing:
     """Places steps of gangs on a ground. `gangs` are all there are: some keep a domain to themselves."""
 
-    def __init__(self, cluster: Cluster, gangs: Mapping[GangKey, Gang]) -> None:
+    def __init__(self, cluster: Cluster, gangs: Mapping[GangKey, Gang], exact_limit: float = 0) -> None:
+        """What the search does not find is looked for exactly, at once, for so long (see `exact.solve`); 0: never."""
         self._cluster = cluster
         self._gangs = gangs
+        self._exact_limit = exact_limit
 
     def place(self, ground: Ground, gang: Gang, step: Step, now_ms: int) -> Failure | None:
         """Tries the step on the ground; None when all of it has a place, which `ground.tried` then says.
@@ -54,13 +58,24 @@ class GangPlacing:
         sure = True
         for slots in self._identities(placed):
             search = Search(ground, self._cluster.landscape, self._occupied(gang))
-            if search.run(part, slots):
-                self._arrange(ground, part, search.chosen)
+            chosen: Mapping[str, int] | None = search.chosen
+            if not search.run(part, slots):
+                ground.undo(0)
+                sure = sure and not search.gave_up
+                chosen = self._exactly(ground, part, slots)
+            if chosen is not None:
+                self._arrange(ground, part, chosen)
                 number(gang, self._along_the_network(ground, part))
                 return None
-            ground.undo(0)
-            sure = sure and not search.gave_up
         return Failure(self._does_not_fit(ground, gang, part), sure)
+
+    def _exactly(self, ground: Ground, part: Part, slots: Slots) -> Mapping[str, int] | None:
+        landscape = self._cluster.landscape
+        problem = problem_of(part, ground, landscape, slots) if self._exact_limit > 0 else None
+        if problem is None or not could_fit(problem):
+            return None
+        solution = solve(problem, limit=self._exact_limit, few=wishes_of(part, landscape, slots))
+        return propose(part, ground, landscape, slots, solution)
 
     def _parts(self, gang: Gang, step: Step, now_ms: int) -> Parts:
         queue = self._cluster.accounts.tree.of(gang.first.queue)

@@ -33,13 +33,14 @@ class GangTurns:
         gangs: Mapping[GangKey, Gang],
         now_ms: int,
         ground: Callable[[NDArray[np.bool_] | None], ViewsGround] | None = None,
+        exact_limit: float = 0,
     ) -> None:
         """`gangs` are all there are. `ground` makes what is placed on, of the nodes that are left (bool[slots]); what
-        it tried stays there. None: on the cluster, where nothing stays.
+        it tried stays there. None: on the cluster, where nothing stays. `exact_limit`: see `GangPlacing`.
         """
         self._cluster = cluster
         self._ground = ground
-        self._placing = GangPlacing(cluster, gangs)
+        self._placing = GangPlacing(cluster, gangs, exact_limit)
         self._now_ms = now_ms
 
     def next_step(self, candidates: Candidates, group: Alike) -> list[Tried] | None:

@@ -80,6 +80,8 @@ class GangUpkeep:
 
     def _grace_ms(self, gang: Gang) -> int | None:
         """How long the gang may run below its minimum, None for ever."""
+        if not self._settings.restart_stale:
+            return None
         said = None if gang.spec is None else gang.spec.stale_grace_ms
         grace_ms = self._settings.stale_grace_ms if said is None else said
         return None if grace_ms < 0 else grace_ms

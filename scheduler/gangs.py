@@ -11,6 +11,7 @@ from scheduler.membership import ALONE, Membership
 from scheduler.object_facts import ObjectFacts, Objects
 from scheduler.pod import PodFacts
 from scheduler.record import PodRecord
+from topology import vocabulary
 
 Recognise = Callable[[PodFacts, Objects], Membership]
 Sought = tuple[str, ...]
@@ -43,6 +44,8 @@ class Gangs:
         self._objects = objects
         self._recognise = recognise
         self._memberships: dict[str, Membership] = {}
+        self._clues: dict[str, tuple[object, ...]] = {}
+        """What of a pod its membership follows from, beside the objects; missing where these have changed since."""
         self._sought: dict[str, set[Sought]] = {}
         self._seekers: dict[Sought, set[str]] = {}
         self.by_key: dict[GangKey, Gang] = {}
@@ -55,26 +58,34 @@ class Gangs:
 
     def look(self, pod: PodFacts) -> PodFacts:
         """Finds out where the pod belongs; returns its facts with what its group and owner say of it."""
-        tracer = _Tracer(self._objects)
-        found = self._recognise(pod, tracer)
-        self._memberships[pod.uid] = found
-        self._seek(pod.uid, tracer.sought)
+        clues = (pod.labels, pod.annotations, pod.owner, pod.scheduling_group, pod.workload_ref)
+        if self._clues.get(pod.uid) != clues:
+            self._clues[pod.uid] = clues
+            tracer = _Tracer(self._objects)
+            self._memberships[pod.uid] = self._recognise(pod, tracer)
+            self._seek(pod.uid, tracer.sought)
+        found = self._memberships[pod.uid]
         said = (found.queue, found.preemptible)
-        if said == (pod.group_queue, pod.group_preemptible):
-            return pod
-        return replace(pod, group_queue=found.queue, group_preemptible=found.preemptible)
+        if said != (pod.group_queue, pod.group_preemptible):
+            pod = replace(pod, group_queue=found.queue, group_preemptible=found.preemptible)
+        if found.priority_class in vocabulary.PRIORITIES and not pod.priority_class:
+            priority_class = str(found.priority_class)
+            pod = replace(pod, priority_class=priority_class, priority=vocabulary.PRIORITIES[priority_class])
+        return pod
 
     def membership(self, uid: str) -> Membership:
         """What was found out about a pod last."""
         return self._memberships.get(uid, ALONE)
 
     def concerned(self, old: ObjectFacts | None, new: ObjectFacts | None) -> list[str]:
-        """The pods that looked for an object that came, changed or went."""
+        """The pods that looked for an object that came, changed or went. They are to be looked at again."""
         found: set[str] = set()
         for facts in (old, new):
             if facts is not None:
                 found |= self._seekers.get((facts.uid,), set())
                 found |= self._seekers.get((facts.group, facts.kind, facts.namespace, facts.name), set())
+        for uid in found:
+            self._clues.pop(uid, None)
         return sorted(found)
 
     def _seek(self, uid: str, sought: set[Sought]) -> None:
@@ -106,8 +117,12 @@ class Gangs:
         if key is None:
             return moved
         gang = self.by_key.setdefault(key, Gang(key))
-        changed = (gang.spec, gang.missing) != (found.spec, found.missing)
-        gang.spec, gang.missing = found.spec, found.missing
+        # of some kinds not every pod describes the gang
+        spec = found.spec or next((one.membership.spec for one in gang.members.values() if one.membership.spec), None)
+        changed = (gang.spec, gang.missing) != (spec, found.missing)
+        gang.spec, gang.missing = gang.spec if gang.spec == spec else spec, found.missing
+        if found.spec is not None:  # one tree for all of them
+            record.membership = self._memberships[record.uid] = replace(found, spec=gang.spec)
         if record.gang is None:
             record.gang = gang
             gang.add(record)
@@ -120,6 +135,7 @@ class Gangs:
         """The pod is gone; `ended`: it ran to its end."""
         self._part(record, ended=ended)
         self._memberships.pop(record.uid, None)
+        self._clues.pop(record.uid, None)
         self._seek(record.uid, set())
 
     def touch(self, gang: Gang) -> None:

@@ -16,6 +16,7 @@ from scheduler.cluster import Cluster
 from scheduler.gang import Gang
 from scheduler.gang_spec import GangKey
 from scheduler.gang_turns import GangTurns
+from scheduler.ground import Tried
 from scheduler.line import Alike, Line, form_of
 from scheduler.record import PodRecord
 from scheduler.reservation import Reservations
@@ -107,11 +108,27 @@ def _try_gang(
             result.vain += 1
             result.again_ms = min(group.again_ms, result.again_ms or group.again_ms) or None
         return False
-    for record, _, allocation, _ in tried:
-        assert record.request is not None
-        cluster.book(record.facts, record.request, allocation, deadline_ms + len(tried) * GANG_MEMBER_MS)
-        record.has_place = True
-        result.placed.append((record, allocation))
+    if not _book_all(cluster, tried, deadline_ms + len(tried) * GANG_MEMBER_MS):
+        result.failed += group.pods
+        return False
+    result.placed += [(record, allocation) for record, _, allocation, _ in tried]
+    return True
+
+
+def _book_all(cluster: Cluster, tried: list[Tried], deadline_ms: int) -> bool:
+    """Books all places or none."""
+    try:
+        for record, _, allocation, _ in tried:
+            assert record.request is not None
+            cluster.book(record.facts, record.request, allocation, deadline_ms)
+            record.has_place = True
+    except Exception:
+        logger.exception("a gang of %s pods could not be booked as it was planned", len(tried))
+        for record, *_ in tried:
+            if record.has_place:
+                cluster.release(record.uid)
+                record.has_place = False
+        return False
     return True
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import Final
 
 from queues.amounts import Amounts
 from queues.spec import QueueSpec
@@ -33,6 +34,9 @@ from scheduler.views_ground import ViewsGround
 from topology.inventory import InventorySettings
 from topology.node import NodeFacts
 from topology.topology import Topology
+
+EXACT_LIMIT: Final = 0.5
+"""Of the exact search for a place of a gang, in CP-SAT's deterministic time: half a second to a few seconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,7 +189,9 @@ class _Round:
 
     def __init__(self, views: NowAndLater, given: PlanInput, gangs: Gangs) -> None:
         self._views = views
-        self._turns = GangTurns(views.later, gangs.by_key, given.now_ms, lambda left: ViewsGround(views, left))
+        self._turns = GangTurns(
+            views.later, gangs.by_key, given.now_ms, lambda left: ViewsGround(views, left), EXACT_LIMIT
+        )
         self._gangs = gangs
         self._now_ms = given.now_ms
         self._allocate = given.allocate

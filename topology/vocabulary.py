@@ -5,6 +5,8 @@ The words users write are a promise (they outlive any version of the code), so n
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Final, NamedTuple
 
 PREFIX: Final = "tangram.scheduler/"
@@ -166,17 +168,21 @@ DEFAULT_QUEUE: Final = Word("tangram.scheduler/default-queue")
 """Label: the queue of workloads of the namespace that name none."""
 
 # -- priority classes --------------------------------------------------------------------------------------------
-PRIORITY_CLASSES: Final = (
-    "tangram-train",
-    "tangram-build-preemptible",
-    "tangram-build",
-    "tangram-inference",
-    "train",
-    "build-preemptible",
-    "build",
-    "inference",
+PRIORITIES: Final[Mapping[str, int]] = MappingProxyType(
+    {
+        "tangram-train": 50,
+        "tangram-build-preemptible": 75,
+        "tangram-build": 100,
+        "tangram-inference": 125,
+        "train": 50,
+        "build-preemptible": 75,
+        "build": 100,
+        "inference": 125,
+    }
 )
-"""Ours and KAI's: pods of these classes are preemptible while their priority is below `NON_PREEMPTIBLE_FROM`."""
+"""What our classes and KAI's are worth, also for groups that name one where their pods name none."""
+PRIORITY_CLASSES: Final = tuple(PRIORITIES)
+"""Pods of these classes are preemptible while their priority is below `NON_PREEMPTIBLE_FROM`."""
 NON_PREEMPTIBLE_FROM: Final = 100
 
 # -- what administrators write on nodes ------------------------------------------------------------------------

@@ -70,11 +70,12 @@ def _replicated_job(case: Case, owner: ObjectFacts, entry: object) -> Group:
     template = ObjectFacts("batch/v1", "Job", owner.namespace, name, spec=section(entry, "template", "spec"))
     leaf = Group(name, nearness=exclusive(None, alone))
     leaf = _sliced(case, leaf, entry, _parallelism(template), who)
+    whole, named = _least(case, template, template, asked), case.objects.named
     leaves = []
     for place in range(_replicas(entry)):
-        child = case.objects.named("batch", "Job", case.pod.namespace, f"{owner.name}-{name}-{place}")
-        minimum = _least(case, template, child or template, asked)
-        leaves.append(replace(leaf, name=f"{name}-{place}", minimum=minimum))
+        child = named("batch", "Job", case.pod.namespace, f"{owner.name}-{name}-{place}")
+        minimum = whole if child is None or not child.status else _least(case, template, child, asked)
+        leaves.append(Group(f"{name}-{place}", minimum, nearness=leaf.nearness, slices=leaf.slices))
     return Group(name, children=tuple(leaves), nearness=nearness_said(case, words))
 
 

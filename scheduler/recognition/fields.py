@@ -45,7 +45,17 @@ def count(value: object, *path: str) -> int | None:
 
 def said(words: Mapping[str, str], word: Word) -> str:
     """What labels or annotations say under a word, in its first spelling there; "" when they say nothing."""
-    return next((value for key in word.spellings if (value := words.get(key))), "")
+    # Asked dozens of times about every pod.
+    if not words:
+        return ""
+    value = words.get(word.key)
+    if value:
+        return value
+    for others in (word.aliases, word.deprecated):
+        for key in others:
+            if value := words.get(key):
+                return value
+    return ""
 
 
 def spelled(words: Mapping[str, str], word: Word) -> str:

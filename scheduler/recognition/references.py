@@ -188,8 +188,8 @@ def _missing(case: Case, reference: Reference, name: str) -> str:
 
 def _is_of_others(case: Case, group: ObjectFacts) -> bool:
     """Whether a group was made for other pods: both lineages are known to their end and have nothing in common."""
-    if group.owner is None:
-        return False
+    if group.owner is None or group.owner.api_version.startswith(f"{UPSTREAM_GROUP}/"):
+        return False  # nobody's, or of a Workload, which describes pods and does not own them
     pod = case.pod
     mine, its = case.lineage, lineage(group.owner, pod, case.objects)
     if not _known(mine) or (its.cut is not None and not its.absent and its.cut.kind != "Pod"):

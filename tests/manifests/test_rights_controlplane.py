@@ -14,6 +14,7 @@ from tests.controlplane import installation
 from tests.controlplane.control_plane import ControlPlane
 from tests.controlplane.kube import ApiError, Kube
 from tests.controlplane.resources import CONFIG_MAPS, LEASES, NAMESPACES, NODES, PODS, Object, Resource
+from tests.controlplane.waiting import eventually
 from tests.manifests.pods import ASSIGNED, NAMESPACE, cluster_role_binding, create, node
 
 pytestmark = pytest.mark.controlplane
@@ -96,6 +97,8 @@ def own_words(kube: Kube, tangram_alone: Kube) -> None:
 
 def test_what_owns_and_describes_workloads_may_be_read(tangram_alone: Kube) -> None:
     """Kinds that are not there are not found, which says that they might be read."""
+    ours = (paths.TOPOLOGIES, paths.POD_GROUPS)
+    eventually(lambda: all(status(tangram_alone, path) == 200 for path in ours), "our kinds are served")
     collections = [kind.path(version) for kind in OBJECT_KINDS for version in kind.versions]
     statuses = {path: status(tangram_alone, path) for path in (*collections, paths.TOPOLOGIES, paths.KAI_TOPOLOGIES)}
     assert {path for path, found in statuses.items() if found not in (200, 404)} == set()

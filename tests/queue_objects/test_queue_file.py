@@ -54,6 +54,29 @@ def test_documents_and_lists_of_both_kinds() -> None:
     assert found.queues[0].created_ms > 0
 
 
+RACKS = """
+---
+kind: Topology
+metadata: {name: racks}
+spec: {levels: [{nodeLabel: example.com/rack, alias: rack}]}
+---
+apiVersion: kai.scheduler/v1alpha1
+kind: Topology
+metadata: {name: blocks}
+spec: {levels: [{nodeLabel: example.com/block}]}
+"""
+
+
+def test_topologies_stand_beside_queues() -> None:
+    found = read_file(one("a", 1) + RACKS, "queues.yaml")
+    assert [queue.name for queue in found.queues] == ["a"]
+    assert [(item.name, item.levels) for item in found.topologies] == [
+        ("racks", ("example.com/rack",)),
+        ("blocks", ("example.com/block",)),
+    ]
+    assert found.problems == ()
+
+
 def test_each_problem_names_file_document_and_field() -> None:
     text = (
         one("a", 1)
@@ -166,6 +189,23 @@ class TestWatching:
         path.write_text(one("a", "more") + one("b", 2))
         assert look(file)
         assert names(file) == {"a": 1000, "b": 2000}, "still"
+
+    def test_a_topology_that_became_malformed_stays_as_it_was(self, path: Path) -> None:
+        path.write_text(one("racks", 1) + RACKS)
+        file = QueueFile(path)
+        file.look()
+        path.write_text(RACKS.replace("[{nodeLabel: example.com/rack", "[{label: example.com/rack"))
+        assert look(file)
+        assert names(file) == {}, "a queue of the same name is something else"
+        assert {item.name: item.levels for item in file.topologies} == {
+            "racks": ("example.com/rack",),
+            "blocks": ("example.com/block",),
+        }
+        (problem,) = file.problems
+        assert problem.startswith(f"{path}, document 1: Topology racks: spec.levels[0]")
+        path.write_text("")
+        assert look(file)
+        assert file.topologies == ()
 
     def test_a_good_definition_beside_a_broken_one_counts(self, path: Path) -> None:
         path.write_text(one("a", 1))

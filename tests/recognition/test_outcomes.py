@@ -182,6 +182,31 @@ class TestMinimaThatAreAskedFor:
         assert "GANG_OF_GANGS" in found.warnings
         assert root(found).minimum == 2
 
+    def test_more_replicated_jobs_than_there_are(self) -> None:
+        world = load("jobset")
+        asking = replace(world.objects[0], annotations={"kai.scheduler/batch-min-member": "5"})
+        found = World([asking, *world.objects[1:]], world.pods).of("train-driver-0-0-x7k2p")
+        assert root(found).min_children == 2
+        assert "MIN_MEMBER_TOO_LARGE" in found.warnings
+
+    def test_a_suspended_worker_group_needs_nobody(self) -> None:
+        spec = {"workerGroupSpecs": [{"groupName": "small", "replicas": 3, "minReplicas": 2, "suspend": True}]}
+        found = load("raycluster").with_spec("RayCluster", spec).of("serve-small-worker-9fqdm")
+        assert tree(root(found)) == {"headgroup": 1, "small": 0}
+
+    @pytest.mark.parametrize("twice", [["small", "small"], ["small", "headgroup"]])
+    def test_worker_groups_of_one_name_are_refused(self, twice: list[str]) -> None:
+        spec = {"workerGroupSpecs": [{"groupName": name, "replicas": 1} for name in twice]}
+        assert twice[1] in load("raycluster").with_spec("RayCluster", spec).of("serve-small-worker-9fqdm").problem
+
+    def test_too_many_segments_are_refused(self) -> None:
+        template = {**load("leaderworkerset-segments").objects[0].spec["leaderWorkerTemplate"], "size": 1_000_000}
+        world = load("leaderworkerset-segments").with_spec("LeaderWorkerSet", {"leaderWorkerTemplate": template})
+        assert "10000" in world.of("seg-0-1").problem
+        words = {"kai.scheduler/segment-size": "2", "kai.scheduler/segment-topology-required-placement": "rack"}
+        specs = {"Worker": {"replicas": 1_000_000, "template": {"metadata": {"annotations": words}}}}
+        assert "10000" in load("jaxjob").with_spec("JAXJob", {"jaxReplicaSpecs": specs}).of("jax-worker-0").problem
+
     def test_leaves_of_one_name_are_refused(self) -> None:
         templates = [{"name": "driver", "template": {}}] * 2
         found = load("jobset").with_spec("JobSet", {"replicatedJobs": templates}).of("train-driver-0-0-x7k2p")
@@ -280,6 +305,26 @@ class TestTopologyWords:
         assert tree(inner) == {"podsets both": {"master": 1, "worker": 0}, "ps": 1}
         assert inner.nearness is None
 
+    def test_podset_groups_that_start_in_turn_stay_apart(self) -> None:
+        world = load("trainjob")
+        templates = json.loads(json.dumps(world.objects[1].spec["replicatedJobs"]))
+        templates.append({"name": "extra", "template": {}})
+        for entry in templates[:2]:
+            words = {"kueue.x-k8s.io/podset-group-name": "both", "kueue.x-k8s.io/podset-required-topology": "rack"}
+            entry["template"]["spec"]["template"]["metadata"] = {"annotations": words}
+        found = world.with_spec("JobSet", {"replicatedJobs": templates}).of("llm-node-0-0-x7k2p")
+        assert [child.name for child in root(found).children] == ["dataset-initializer", "node", "extra"]
+        assert "PODSET_GROUP_SPLIT" in found.warnings
+
+    def test_one_template_speaks_of_leader_and_workers(self) -> None:
+        words = {"kueue.x-k8s.io/podset-required-topology": "rack"}
+        template = {"size": 2, "workerTemplate": {"metadata": {"annotations": words}}}
+        found = (
+            load("leaderworkerset-ready").with_spec("LeaderWorkerSet", {"leaderWorkerTemplate": template}).of("ready-0")
+        )
+        assert root(found).nearness is not None
+        assert tree(root(found)) == {"leader": 1, "workers": 1}
+
     def test_slices_over_several_jobs_are_a_problem(self) -> None:
         world = load("jobset-topology")
         templates = json.loads(json.dumps(world.objects[0].spec["replicatedJobs"]))
@@ -312,18 +357,17 @@ FIELDS = [
     *("minTaskMember", "networkTopology", "podgroups", "gang", "minCount", "podGroups", "policy", "succeeded"),
     *("stalenessGracePeriod", "preemptibility", "schedulingConstraints", "topology", "key", "replicaStatuses"),
 ]
-JSON = st.recursive(
-    st.none()
-    | st.booleans()
-    | st.integers(-2, 12)
-    | st.floats(allow_nan=False)
-    | st.sampled_from(["g", "a", "", "5m"]),
-    lambda inner: (
-        st.lists(inner, max_size=3)
-        | st.dictionaries(st.sampled_from(FIELDS) | st.text("ab", max_size=3), inner, max_size=5)
-    ),
-    max_leaves=12,
+LEAF = (
+    st.none() | st.booleans() | st.integers(-2, 12) | st.floats(allow_nan=False) | st.sampled_from(["g", "a", "", "5m"])
 )
+
+
+def nested(inner: st.SearchStrategy[object]) -> st.SearchStrategy[object]:
+    keys = st.sampled_from(FIELDS) | st.text("ab", max_size=3)
+    return LEAF | st.lists(inner, max_size=3) | st.dictionaries(keys, inner, max_size=5)
+
+
+JSON = nested(nested(nested(LEAF)))
 SECTION = st.dictionaries(st.sampled_from(FIELDS), JSON, max_size=5)
 ALL_KINDS = sorted({*KINDS, *(kind for reference in REFERENCES for kind in reference.kinds)})
 

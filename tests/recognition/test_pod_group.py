@@ -153,3 +153,17 @@ class TestOthers:
 
     def test_coscheduling_with_a_bad_minimum(self) -> None:
         assert "minMember" in load("coscheduling").with_spec("PodGroup", {"minMember": "x"}).of("nginx-0").problem
+
+    def test_coscheduling_without_a_minimum(self) -> None:
+        assert root(load("coscheduling").with_spec("PodGroup", {"minMember": None}).of("nginx-0")).minimum == 1
+
+    def test_a_gang_of_no_cliques(self) -> None:
+        assert "podgroups" in load("grove").with_spec("PodGang", {"podgroups": []}).of("disagg-0-decode-ak2zq").problem
+
+    def test_only_one_topology_key_counts_upstream(self) -> None:
+        keys = {"schedulingConstraints": {"topology": [{"key": "a"}, {"key": "b"}]}}
+        found = load("upstream-podgroup").with_spec("PodGroup", keys).of("train-0")
+        assert "TOPOLOGY_TWICE" in found.warnings
+        nearness = root(found).nearness
+        assert nearness is not None
+        assert nearness.required == "a"

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from scheduler.claim import queue_named
 from scheduler.gang_spec import GangKey
 from scheduler.membership import ALONE, Membership
 from scheduler.object_facts import ObjectFacts
@@ -134,6 +135,12 @@ class TestWhoMayJoin:
         assert mine.problem == ""
         assert mine.queue == "rich"
 
+    def test_a_group_of_a_workload_is_nobodys(self) -> None:
+        workload = Owner("Workload", "w", "uid-w", "scheduling.k8s.io/v1beta1")
+        group = ObjectFacts("scheduling.k8s.io/v1beta1", "PodGroup", "team-a", "g", "uid-g", owner=workload)
+        world = World([group, ObjectFacts("scheduling.k8s.io/v1beta1", "Workload", "team-a", "w", "uid-w")])
+        assert recognise(pod(scheduling_group="g"), world).problem == ""
+
     def test_a_group_made_for_the_pod_itself(self) -> None:
         group = replace(pod_group(minMember=1), owner=Owner("Pod", "p", "u", "v1"))
         assert recognise(joined(), World([group])).problem == ""
@@ -250,6 +257,12 @@ class TestBesideTheGang:
     def test_our_word_on_the_pod_comes_before_a_foreign_one_on_the_owner(self) -> None:
         found = self.owned({"kueue.x-k8s.io/queue-name": "c"}, **{"tangram.scheduler/queue": "mine"})
         assert found.queue is None
+
+    def test_foreign_words_on_the_pod_come_last_of_all(self) -> None:
+        assert queue_named(pod(labels={"kueue.x-k8s.io/queue-name": "theirs"})) == "theirs"
+        both = {"kueue.x-k8s.io/queue-name": "theirs", "kai.scheduler/queue": "ours"}
+        assert queue_named(pod(labels=both)) == "ours"
+        assert queue_named(pod(annotations={"kueue.x-k8s.io/queue-name": "theirs"})) is None
 
     def test_the_queue_of_the_group_comes_first(self) -> None:
         world = World(

@@ -1,4 +1,8 @@
-"""Objects and pods from the manifests, as a cluster would tell them."""
+"""Objects and pods from the manifests, as a cluster would tell them.
+
+The manifests are complete objects. Their uids are placeholders that hold owners and pods together: an API server gives
+others, so that whoever creates the objects there has to put the real ones into the owner references.
+"""
 
 from __future__ import annotations
 

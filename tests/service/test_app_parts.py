@@ -22,6 +22,8 @@ def process(client: ClusterClient) -> App:
     parts._warm = True
     parts._sources.synced.set()
     parts._queues.synced.set()
+    parts._objects.synced.set()
+    parts._topologies.synced.set()
     for reflector in parts._sources.reflectors.values():
         reflector.stats.heard_s = time.monotonic()
     return parts

@@ -76,7 +76,7 @@ async def test_gauges_follow_state_and_watches(api: FakeApi, connect: Connect) -
     sources = Sources(
         client, on_pod=stage.service.on_pod, on_node=stage.service.on_node, on_namespace=lambda old, new: None
     )
-    gauges = Gauges(stage.engine, sources.reflectors.values(), hands(client))
+    gauges = Gauges(stage.engine, sources.reflectors.values, hands(client))
     stage.service.on_node(None, virtual_node("far"))
     stage.create(
         share("half", "0.5"),
@@ -116,7 +116,7 @@ async def test_what_was_not_read_taken_or_written_is_counted(client: ClusterClie
     stage, actuator = Stage(), hands(client)
     lease = LeaseFollower(client, LeaseSettings(), now_ms=lambda: 0, on_change=lambda _: None)
     stats = lease.reflector.stats
-    gauges = Gauges(stage.engine, [lease.reflector], actuator)
+    gauges = Gauges(stage.engine, lambda: [lease.reflector], actuator)
     names = [
         ("tangram_watch_failures_total", {"kind": "Lease"}),
         ("tangram_watch_trouble_total", {"kind": "Lease", "what": "unreadable"}),
@@ -142,5 +142,5 @@ async def test_unhealthy_devices_are_neither_free_nor_taken(client: ClusterClien
     stage = Stage()
     whole = node("n1", gpus=4)
     stage.service.on_node(whole, replace(whole, allocatable={**whole.allocatable, "nvidia.com/gpu": 3}))
-    Gauges(stage.engine, (), hands(client)).update()
+    Gauges(stage.engine, list, hands(client)).update()
     assert [value("tangram_devices", state=state) for state in ("free", "unhealthy")] == [3, 1]

@@ -231,7 +231,7 @@ def test_every_defect_has_a_sentence(defect: Defect) -> None:
 def test_metrics_of_queues_come_and_go(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
     create(stage, "a", "red", 2)
     rounds(stage)
-    gauges = Gauges(stage.engine, [], stage.hands)  # type: ignore[arg-type]
+    gauges = Gauges(stage.engine, list, stage.hands)  # type: ignore[arg-type]
     monkeypatch.setattr(gauges, "_writes", lambda: None)
     gauges.update()
 
