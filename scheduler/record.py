@@ -16,9 +16,11 @@ from scheduler.membership import ALONE, Membership
 from scheduler.pod import PodFacts
 from scheduler.reason import Code, Reason
 from scheduler.request import Request, RequestError
+from topology import vocabulary
 
 STORY_LENGTH: Final = 32
 FIRST_FACT_MS: Final = 1000
+MOST_DIGITS: Final = 10
 
 
 class Stage(StrEnum):
@@ -139,6 +141,13 @@ class PodRecord:
         self.was_gated = self.was_gated or facts.gated_by_us
         released = self.was_gated and not facts.gates and not self.exposed
         self.rank = order.rank(uid=facts.uid, priority=facts.priority, created_ms=facts.created_ms, released=released)
+
+    def read_back(self) -> None:
+        """What was written with the Binding, where it is not known any more: after a restart."""
+        written = self.facts.annotations.get(vocabulary.RANK, "")
+        if self.gang_rank < 0 and written.isascii() and written.isdecimal() and len(written) < MOST_DIGITS:
+            self.gang_rank = int(written)
+            self.domain = self.facts.annotations.get(vocabulary.TOPOLOGY_DOMAIN, "")
 
     def settled(self, now_ms: int) -> bool:
         """Whether no Binding of the pod can take effect any more: only then may its place be given away."""

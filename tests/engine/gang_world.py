@@ -119,6 +119,12 @@ class GangWorld(QueuedWorld):
         super().end(*names)
         self._forget_the_begun()
 
+    def end_badly(self, *names: str) -> None:
+        """The pods were killed: they are deleted, and go."""
+        for name in names:
+            self.change(f"uid-{name}", deleted_ms=self.now_ms)
+            self.delete(f"uid-{name}")
+
     def gang_of(self, facts: PodFacts) -> str:
         return facts.labels.get(vocabulary.POD_GROUP.key, "")
 

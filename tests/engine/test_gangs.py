@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+import time
 from dataclasses import replace
 from typing import Any
 
@@ -37,7 +39,7 @@ def stage_of(world: GangWorld, name: str) -> Stage:
     return world.engine.roster.records[f"uid-{name}"].stage
 
 
-# -- coming together ---------------------------------------------------------------------------------------------------
+# -- coming together -------------------------------------------------------------------------------------------------
 
 
 def test_a_slow_creator(world: GangWorld) -> None:
@@ -150,7 +152,7 @@ def test_subgroups_are_whole_together(world: GangWorld) -> None:
     assert len(world.bound("g")) == 3
 
 
-# -- the barrier -------------------------------------------------------------------------------------------------------
+# -- the barrier -----------------------------------------------------------------------------------------------------
 
 
 def test_the_first_goes_alone_and_the_others_after_it(world: GangWorld) -> None:
@@ -444,4 +446,290 @@ def test_refused_is_told_why(world: GangWorld) -> None:
     assert isinstance(refusal, BindRefusal)
 
 
-__all__ = ["in_queue", "pod", "queue"]
+# -- after a restart -------------------------------------------------------------------------------------------------
+
+POINTS = ["created", "planned", "some at bind", "all at bind", "first bound", "first unheard", "some bound", "whole"]
+
+
+def go_to(world: GangWorld, point: str) -> None:
+    """Brings a gang of four so far on its way."""
+    world.set_group(group("g", 4, topologyConstraint={"requiredTopologyLevel": RACK}))
+    world.create(*members("g", 4))
+    if point == "created":
+        return
+    world.plan()
+    for at in range({"planned": 0, "some at bind": 3}.get(point, 4)):
+        world.start_bind(f"uid-g-{at}")
+    if point in ("planned", "some at bind", "all at bind"):
+        return
+    world.land("uid-g-3", "unheard" if "unheard" in point else "bound")
+    world.wake()
+    if point in ("some bound", "whole"):
+        for uid in sorted(world.flying)[: 1 if point == "some bound" else 4]:
+            world.land(uid)
+
+
+@pytest.mark.parametrize("point", POINTS)
+def test_restart_at_each_step(world: GangWorld, point: str) -> None:
+    """Others of higher priority want all the room; a gang that has begun is completed before them, in its rack."""
+    go_to(world, point)
+    begun = len(world.bound("g"))
+    world.create(*(pod(f"other-{at}", whole=2, priority=9) for at in range(4)))
+    world.restart()
+    world.run()
+    assert len(world.bound("g")) == (4 if begun else 0)
+    if begun:
+        racks = {world.nodes[str(world.pods[f"uid-g-{at}"].node_name)].labels[RACK] for at in range(4)}
+        assert len(racks) == 1
+        numbers = {world.pods[f"uid-g-{at}"].annotations[vocabulary.RANK] for at in range(4)}
+        assert len(numbers) == 4, "ranks that were given before the restart are not given again"
+        assert len(world.running()) == 4 + 2
+    for at in range(4):
+        if f"uid-other-{at}" in world.pods:
+            world.delete(f"uid-other-{at}")
+    world.run()
+    assert len(world.bound("g")) == 4
+
+
+@pytest.mark.parametrize("strict", [True, False])
+def test_a_gang_below_its_minimum_comes_before_any_queue(world: GangWorld, strict: bool) -> None:
+    world.set_queues(queue("rich", quota=100, strict_fifo=strict), queue("poor", quota=0, strict_fifo=strict))
+    world.set_group(group("g", 4, queue="poor"))
+    world.create(*members("g", 4))
+    world.run()
+    world.end_badly("g-0", "g-1")
+    world.create(in_queue("poor", pod("ahead", whole=2, priority=50)))
+    world.create(*(in_queue("rich", pod(f"rich-{at}", whole=2, priority=9)) for at in range(3)))
+    world.create(*members("g", 2, first=4))
+    world.restart()
+    world.run()
+    assert len(world.bound("g")) == 4
+    assert len(world.running("rich")) == 2
+
+
+# -- more than the minimum -------------------------------------------------------------------------------------------
+
+
+def test_growth_comes_after_first_steps_of_equal_priority(world: GangWorld) -> None:
+    world.set_group(group("g", 2))
+    world.set_group(group("h", 4))
+    world.create(*members("g", 8, created_ms=1))
+    world.create(*members("h", 4, created_ms=2))
+    world.run()
+    assert len(world.bound("h")) == 4
+    assert len(world.bound("g")) == 4
+    world.end(*sorted(world.bound("h")))
+    world.run()
+    assert len(world.bound("g")) == 8
+
+
+def test_growth_of_higher_priority_comes_before_first_steps(world: GangWorld) -> None:
+    world.set_group(group("g", 2))
+    world.set_group(group("h", 4))
+    world.create(*members("g", 8, priority=5))
+    world.create(*members("h", 4))
+    world.run()
+    assert len(world.bound("g")) == 8
+    assert world.bound("h") == set()
+
+
+def test_two_elastic_gangs_grow_fairly(world: GangWorld) -> None:
+    world.set_queues(queue("a", quota=0), queue("b", quota=0))
+    for name in ("a", "b"):
+        world.set_group(group(name, 2, queue=name))
+        world.create(*members(name, 8))
+    world.run()
+    assert (len(world.bound("a")), len(world.bound("b"))) == (4, 4)
+
+
+@pytest.mark.parametrize("limit", [3, 4, 5])
+def test_the_limit_holds_for_the_whole_step(world: GangWorld, limit: int) -> None:
+    world.set_queues(queue("a", quota=0, limit=limit))
+    world.set_group(group("g", 4, queue="a"))
+    world.create(*members("g", 6))
+    world.run()
+    assert len(world.bound("g")) == (limit if limit >= 4 else 0)
+    if limit < 4:
+        reason = world.reason("g-0")
+        assert reason.code is Code.OVER_LIMIT
+        assert (reason.numbers["asked"], reason.numbers["bound"]) == (4000, 3000)
+
+
+@pytest.mark.parametrize("quota", [3, 4])
+def test_what_cannot_give_way_stays_within_quota_as_a_whole(world: GangWorld, quota: int) -> None:
+    world.set_queues(queue("a", quota=quota))
+    world.set_group(group("g", 4, queue="a", preemptibility=vocabulary.NON_PREEMPTIBLE))
+    world.create(*members("g", 6))
+    world.run()
+    assert len(world.bound("g")) == (4 if quota == 4 else 0)
+    assert world.reason("g-5").code is Code.NON_PREEMPTIBLE_OVER_QUOTA
+
+
+def test_a_strict_queue_with_a_gang_at_its_head(world: GangWorld) -> None:
+    world.set_queues(queue("a", strict_fifo=True), queue("b"))
+    world.create(in_queue("b", pod("holds", whole=2)))
+    world.run()
+    world.set_group(group("g", 8, queue="a"))
+    world.create(*members("g", 8, created_ms=1))
+    world.create(in_queue("a", pod("behind", whole=1, created_ms=2)), in_queue("b", pod("elsewhere", whole=1)))
+    world.run()
+    assert world.running() == {"holds", "elsewhere"}
+    world.end("holds", "elsewhere")
+    world.run()
+    assert len(world.bound("g")) == 8
+    assert world.running("a") == set()
+
+
+# -- below the minimum -----------------------------------------------------------------------------------------------
+
+
+def running_gang(world: GangWorld, minimum: int = 3, count: int = 3, **spec: Any) -> None:
+    """A gang that runs."""
+    world.set_group(group("g", minimum, topologyConstraint={"requiredTopologyLevel": RACK}, **spec))
+    world.create(*members("g", count))
+    world.run()
+    assert len(world.bound("g")) == count
+
+
+def test_completed_by_a_new_pod_in_the_same_domain(world: GangWorld) -> None:
+    running_gang(world)
+    home = world.nodes[str(world.pods["uid-g-0"].node_name)].labels[RACK]
+    world.end_badly("g-1")
+    world.later(59_000)
+    assert world.evicted() == []
+    world.create(member("g", 8))
+    world.run()
+    assert world.nodes[str(world.pods["uid-g-8"].node_name)].labels[RACK] == home
+    world.later(120_000)
+    assert world.evicted() == []
+
+
+def test_too_long_below_the_minimum(world: GangWorld) -> None:
+    running_gang(world)
+    world.end_badly("g-1")
+    world.plan()
+    assert world.engine.next_deadline_ms(world.now_ms) is not None
+    world.later(59_999)
+    assert world.evicted() == []
+    world.later(1)
+    assert world.evicted() == ["g-0", "g-2"]
+    world.later(59_000)
+    assert world.evicted() == ["g-0", "g-2"], "not again before another grace"
+    world.change("uid-g-0", deleted_ms=world.now_ms)
+    world.later(1_000)
+    assert world.evicted() == ["g-0", "g-2", "g-2"], "what is on its way out is not told again"
+
+
+@pytest.mark.parametrize(("grace", "evicted_after_ms"), [("5s", 5000), ("0s", 0), ("-1s", None)])
+def test_the_group_says_how_long(world: GangWorld, grace: str, evicted_after_ms: int | None) -> None:
+    running_gang(world, stalenessGracePeriod=grace)
+    world.end_badly("g-1")
+    world.plan()
+    if evicted_after_ms:
+        world.later(evicted_after_ms - 1)
+        assert world.evicted() == []
+        world.later(1)
+    elif evicted_after_ms is None:
+        world.later(10_000_000)
+    assert bool(world.evicted()) == (evicted_after_ms is not None)
+
+
+def test_nobody_is_evicted_while_the_last_is_on_its_way(world: GangWorld) -> None:
+    running_gang(world)
+    world.end_badly("g-1")
+    world.later(50_000)
+    world.create(member("g", 8))
+    world.plan()
+    world.later(15_000)
+    assert world.evicted() == []
+    assert isinstance(world.start_bind("uid-g-8"), BindOrder)
+    world.land("uid-g-8")
+    world.later(120_000)
+    assert world.evicted() == []
+
+
+def test_those_that_ran_to_their_end_are_no_reason(world: GangWorld) -> None:
+    running_gang(world)
+    world.end("g-0")
+    world.later(120_000)
+    world.end("g-1")
+    world.later(120_000)
+    assert world.evicted() == []
+
+
+def test_the_owner_deletes_all_one_after_the_other(world: GangWorld) -> None:
+    running_gang(world)
+    for at in range(3):
+        world.change(f"uid-g-{at}", deleted_ms=world.now_ms)
+        world.later(10_000)
+    world.later(120_000)
+    assert world.evicted() == []
+
+
+def test_an_old_note_that_it_was_stale_is_no_reason_to_end_a_gang_that_comes_anew(world: GangWorld) -> None:
+    """KAI's annotation stays on the group when its pods are made anew."""
+    note = {vocabulary.STALE_SINCE.key: "1970-01-01T00:00:01Z"}
+    world.set_group(replace(group("g", 3), annotations=note))
+    world.create(*members("g", 3))
+    world.plan()
+    for at in range(3):
+        world.start_bind(f"uid-g-{at}")
+    world.land("uid-g-2")
+    world.later(10)
+    assert world.evicted() == []
+
+
+def test_a_note_from_before_a_restart_counts(world: GangWorld) -> None:
+    world.now_ms = 10_000_000
+    note = {vocabulary.STALE_SINCE.key: "1970-01-01T00:00:01Z"}
+    world.set_group(group("g", 3))
+    world.create(*members("g", 3))
+    world.run()
+    world.end_badly("g-1")
+    world.set_group(replace(group("g", 3), annotations=note))
+    world.restart()
+    world.later(10)
+    assert world.evicted() == ["g-0", "g-2"]
+
+
+# -- many ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_fifty_gangs_and_room_for_thirty(seed: int) -> None:
+    chance = random.Random(seed)
+    world = GangWorld()
+    world.add_nodes(*(node(f"n{at:02}", gpus=6, pods=200) for at in range(50)))
+    pods = [facts for at in range(50) for facts in members(f"g{at:02}", 10, cpu_milli=100)]
+    chance.shuffle(pods)
+    for at in range(50):
+        world.set_group(group(f"g{at:02}", 10))
+    while pods:
+        count = chance.randint(1, 120)
+        world.create(*(replace(facts, created_ms=500 - len(pods)) for facts in pods[:count]))
+        pods = pods[count:]
+        world.plan()
+        if chance.random() < 0.5:
+            world.at_bind()
+    world.run(4)
+    sizes = sorted(len(world.bound(f"g{at:02}")) for at in range(50))
+    assert sizes == [0] * 20 + [10] * 30
+    assert world.engine.in_flight == 0
+
+
+def test_a_single_pod_behind_a_gang_that_does_not_fit() -> None:
+    """500 nodes, all but one full: the single pod is placed in the round in which the gang is tried in vain."""
+    world = GangWorld()
+    world.add_nodes(*(node(f"n{at:03}", gpus=1) for at in range(500)))
+    world.create(*(pod(f"runs-{at:03}", whole=1, node_name=f"n{at:03}") for at in range(499)))
+    world.set_group(group("g", 16))
+    world.create(*members("g", 16, created_ms=1, priority=5))
+    world.create(pod("single", whole=1, created_ms=2))
+    world.engine.plan(world.now_ms)
+    assert world.engine.roster.records["uid-single"].stage is Stage.PLANNED
+    assert world.reason("g-0").numbers["fitting"] in (0, 1)
+    started = time.perf_counter()
+    for _ in range(20):
+        world.now_ms += 50
+        world.engine.plan(world.now_ms)
+    assert time.perf_counter() - started < 1, "what has been found out is not searched for again"
