@@ -25,7 +25,7 @@ def copies(nodes: list[naive.Node], request: Request, mask: list[bool] | None = 
         slot = state.set_node(node.inventory)
         for held, devices in node.held:
             state.take(slot, held, devices)
-    return placement.copies(state, request, np.array(mask or [True] * len(nodes))).tolist()
+    return [int(count) for count in placement.copies(state, request, np.array(mask or [True] * len(nodes)))]
 
 
 def one_by_one(node: naive.Node, request: Request, policy: PlacementPolicy) -> int:
