@@ -112,7 +112,7 @@ def test_who_follows_a_member_that_went_gets_its_rank() -> None:
     ],
 )
 def test_the_domain_that_is_told(wishes: dict[str, str], domain: set[str]) -> None:
-    hall, gang = Hall(places("a/1: 2, a/2: 2")), numbered(4, **wishes)
+    hall, gang = Hall(places("a/1: 2, a/2: 2")), numbered(4, **wishes)  # type: ignore[arg-type]
     assert not isinstance(hall.place(gang), Failure)
     assert {tried.record.domain for tried in hall.tried} == domain
     if len(domain) > 1:
