@@ -18,9 +18,20 @@ from extender_api.role import Role
 from queues.spec import QueueSpec
 from scheduler.engine import Engine
 from scheduler.gang_spec import GangKey
-from scheduler.instruction import BindOrder, BindRefusal, BindWait, Evict, Expose, Instruction, Nominate, Release, Tell
+from scheduler.instruction import (
+    BindOrder,
+    BindRefusal,
+    BindWait,
+    Evict,
+    Expose,
+    Instruction,
+    Nominate,
+    Release,
+    Tell,
+)
 from scheduler.object_facts import ObjectFacts
 from scheduler.pod import PodFacts
+from scheduler.second_look import Question
 from scheduler.verdict import FilterVerdict
 from topology.node import NodeFacts
 from topology.topology import Topology
@@ -65,6 +76,7 @@ class Service:
         self._failed_in_a_row = 0
         self._wake = asyncio.Event()
         self._binds: set[asyncio.Task[str]] = set()
+        self._solving: set[asyncio.Task[None]] = set()
         self._decided: dict[GangKey, asyncio.Event] = {}
         """Gangs with members that wait at bind."""
         engine.barrier.on_decided = self._gang_decided
@@ -192,6 +204,9 @@ class Service:
         instructions, more = self.engine.plan(now_ms)
         for instruction in instructions:
             self._carry_out(instruction)
+        question = self.engine.question()
+        if question is not None:
+            self._answer(question)
         metrics.planning_round_seconds.observe(time.perf_counter() - started)
         metrics.pods_waiting.set(len(self.engine.roster.waiting))
         metrics.pods_in_flight.set(self.engine.in_flight)
@@ -222,6 +237,21 @@ class Service:
             )  # fmt: skip
         elif isinstance(instruction, Tell):
             metrics.count_decision("waits", instruction.reason.code)
+
+    def _answer(self, question: Question) -> None:
+        task = asyncio.create_task(self._solve(question))
+        self._solving.add(task)
+        task.add_done_callback(self._solving.discard)
+
+    async def _solve(self, question: Question) -> None:
+        """Answers in a thread: what takes long there holds no GIL."""
+        solution = None
+        try:
+            solution = await asyncio.to_thread(question.answer, self.engine.settings.exact_limit)
+        except Exception:
+            log.exception("no exact answer about %s", question.gang)
+        self.engine.answered(question, solution)
+        self._wake.set()
 
     # -- webhooks ----------------------------------------------------------------------------------------------
 

@@ -17,6 +17,7 @@ from scheduler.binding import Binding
 from scheduler.cluster import Cluster
 from scheduler.constraints import constraints_of
 from scheduler.engine_settings import EngineSettings
+from scheduler.exact import Solution
 from scheduler.expectation import Expectations
 from scheduler.exposure import Exposure
 from scheduler.filtering import Filtering
@@ -33,6 +34,7 @@ from scheduler.record import PodRecord, Stage
 from scheduler.request import RequestError, foreign_request, parse_request
 from scheduler.reservation import Reservations
 from scheduler.roster import Roster
+from scheduler.second_look import Question
 from scheduler.telling import Telling
 from scheduler.tracking import Tracking
 from scheduler.verdict import FilterVerdict
@@ -200,6 +202,14 @@ class Engine:
         self.telling.round(now_ms)
         instructions, self.roster.outbox = self.roster.outbox, []
         return instructions, more
+
+    def question(self) -> Question | None:
+        """A question that came up in the last round, to be answered beside the loop; each is given once."""
+        return self._planning.question()
+
+    def answered(self, question: Question, solution: Solution | None) -> None:
+        """The answer to a question, None when there was trouble."""
+        self._planning.answered(question, solution)
 
     def next_deadline_ms(self, now_ms: int) -> int | None:
         """When a round is due although nothing happens: a message to give, a booking to expire, a wait to end."""

@@ -45,6 +45,9 @@ class EngineSettings:
     """A gang that runs below its minimum for so long is restarted, where it does not say otherwise. Negative: never."""
     restart_stale: bool = True
     """Whether it is; else it is left alone."""
+    exact_limit: float = 1.0
+    """How long a place is looked for exactly for a gang that the search finds none for, in CP-SAT's deterministic time.
+    0: not at all."""
     unsure_ms: int = 20_000
     """How long a Binding that was sent without an answer may still take effect."""
 

@@ -121,6 +121,13 @@ class View:
             return self._has(group) >= self.minimum(group)
         return sum(map(self.satisfied, group.children)) >= _needed(group)
 
+    def broken(self, group: Group | None = None) -> set[str]:
+        """The leaves with pods that have a place, in groups that are below their minimum, needed or not."""
+        group = self.root if group is None else group
+        if not self.satisfied(group):
+            return {leaf.name for leaf in group.leaves() if self._has(leaf)}
+        return set().union(*(self.broken(child) for child in group.children))
+
     def minimum(self, leaf: Group) -> int:
         """Of pods in a leaf, without those that have ended."""
         return max(leaf.minimum - self._ended.get(leaf.name, 0), 0)

@@ -19,6 +19,8 @@ from scheduler.ground import Ground, Slots
 from scheduler.landscape import Near, Path
 from scheduler.reason import Code, Reason
 from scheduler.record import PodRecord
+from scheduler.request import Demand
+from scheduler.second_look import SecondLook
 
 SEPARATOR: Final = "/"
 Placed = Mapping[str, list[tuple[PodRecord, int]]]
@@ -35,11 +37,20 @@ class Failure:
 class GangPlacing:
     """Places steps of gangs on a ground. `gangs` are all there are: some keep a domain to themselves."""
 
-    def __init__(self, cluster: Cluster, gangs: Mapping[GangKey, Gang], exact_limit: float = 0) -> None:
-        """What the search does not find is looked for exactly, at once, for so long (see `exact.solve`); 0: never."""
+    def __init__(
+        self,
+        cluster: Cluster,
+        gangs: Mapping[GangKey, Gang],
+        exact_limit: float = 0,
+        second_look: SecondLook | None = None,
+    ) -> None:
+        """What the search does not find is looked for exactly: at once, for so long (see `exact.solve`; 0: never), or
+        beside the loop by `second_look`.
+        """
         self._cluster = cluster
         self._gangs = gangs
         self._exact_limit = exact_limit
+        self._second_look = second_look
 
     def place(self, ground: Ground, gang: Gang, step: Step, now_ms: int) -> Failure | None:
         """Tries the step on the ground; None when all of it has a place, which `ground.tried` then says.
@@ -55,19 +66,30 @@ class GangPlacing:
             part = self._parts(gang, step, now_ms).of(gang.spec, step, placed)
         except WishError as err:
             return Failure(Reason(Code.GANG_INVALID, {"gang": str(gang.key), "problem": str(err)}))
+        if self._second_look is not None:
+            chosen = self._second_look.propose(gang.key, part, ground, self._cluster.landscape)
+            if chosen is not None:
+                self._placed(ground, gang, part, chosen)
+                return None
         sure = True
         for slots in self._identities(placed):
             search = Search(ground, self._cluster.landscape, self._occupied(gang))
-            chosen: Mapping[str, int] | None = search.chosen
-            if not search.run(part, slots):
-                ground.undo(0)
-                sure = sure and not search.gave_up
-                chosen = self._exactly(ground, part, slots)
-            if chosen is not None:
-                self._arrange(ground, part, chosen)
-                number(gang, self._along_the_network(ground, part))
+            if search.run(part, slots):
+                self._placed(ground, gang, part, search.chosen)
                 return None
+            ground.undo(0)
+            sure = sure and not search.gave_up
+            chosen = self._exactly(ground, part, slots)
+            if chosen is not None:
+                self._placed(ground, gang, part, chosen)
+                return None
+            if self._second_look is not None:
+                self._second_look.ask(gang.key, part, ground, self._cluster.landscape, slots, now_ms)
         return Failure(self._does_not_fit(ground, gang, part), sure)
+
+    def _placed(self, ground: Ground, gang: Gang, part: Part, chosen: Mapping[str, int]) -> None:
+        self._arrange(ground, part, chosen)
+        number(gang, self._along_the_network(ground, part))
 
     def _exactly(self, ground: Ground, part: Part, slots: Slots) -> Mapping[str, int] | None:
         landscape = self._cluster.landscape
@@ -144,12 +166,21 @@ class GangPlacing:
         every = np.flatnonzero(self._cluster.state.occupied)
         buckets = list(part.all_buckets())
         wanted = sum(len(bucket.records) for bucket in buckets)
-        fitting = sum(ground.fill(bucket, bucket.records, every) for bucket in buckets)
-        ground.undo(0)
+        fitting = _counted(ground, buckets)
+        if fitting is None:
+            fitting = sum(ground.fill(bucket, bucket.records, every) for bucket in buckets)
+            ground.undo(0)
         numbers: dict[str, int | str] = {"gang": str(gang.key), "pods": wanted, "fitting": fitting}
         if fitting == wanted and part.near is not None and part.near.required is not None:
             numbers["level"] = part.near.topology.levels[part.near.required]
         return Reason(Code.GANG_DOES_NOT_FIT, numbers)
+
+
+def _counted(ground: Ground, buckets: Sequence[Bucket]) -> int | None:
+    """How many pods there is room for, where that is known without trying each: it takes long for thousands."""
+    if len(buckets) > 1 or buckets[0].alone or buckets[0].request.demand is Demand.SHARE:
+        return None
+    return min(int(ground.copies(buckets[0]).sum()), len(buckets[0].records))
 
 
 class _Occupied:

@@ -16,6 +16,7 @@ from scheduler.gang_spec import GangKey
 from scheduler.ground import LiveGround, Tried
 from scheduler.line import Alike
 from scheduler.reason import Code, Reason
+from scheduler.second_look import SecondLook
 from scheduler.views_ground import ViewsGround
 
 SEARCH_AGAIN_MS: Final = 100
@@ -34,13 +35,14 @@ class GangTurns:
         now_ms: int,
         ground: Callable[[NDArray[np.bool_] | None], ViewsGround] | None = None,
         exact_limit: float = 0,
+        second_look: SecondLook | None = None,
     ) -> None:
         """`gangs` are all there are. `ground` makes what is placed on, of the nodes that are left (bool[slots]); what
-        it tried stays there. None: on the cluster, where nothing stays. `exact_limit`: see `GangPlacing`.
+        it tried stays there. None: on the cluster, where nothing stays. For the rest see `GangPlacing`.
         """
         self._cluster = cluster
         self._ground = ground
-        self._placing = GangPlacing(cluster, gangs, exact_limit)
+        self._placing = GangPlacing(cluster, gangs, exact_limit, second_look)
         self._now_ms = now_ms
 
     def next_step(self, candidates: Candidates, group: Alike) -> list[Tried] | None:

@@ -67,7 +67,7 @@ class GangUpkeep:
         begun_here, gang.forward = gang.forward, running or (gang.forward and goes_forward(gang, now_ms))
         if gang.forward and gang.opening is not None:
             gang.opening = None  # the watch was faster than the answer
-        if gang.spec is None or not running or _is_satisfied(gang, bound_only=True):
+        if gang.spec is None or not running or not _broken(gang, bound_only=True):
             gang.broken_since_ms = None
             self._broken.pop(gang.key, None)
         elif gang.broken_since_ms is None:
@@ -90,17 +90,19 @@ class GangUpkeep:
         """Restarts what is left of the gang: its owner makes the pods anew."""
         grace_ms = self._grace_ms(gang)
         assert gang.broken_since_ms is not None
-        if grace_ms is None or now_ms < gang.broken_since_ms + grace_ms or _is_satisfied(gang):
+        broken = _broken(gang)
+        if grace_ms is None or now_ms < gang.broken_since_ms + grace_ms or not broken:
             return  # or those that it lacks are on their way
         gang.broken_since_ms = now_ms  # evictions that fail are ordered again after another grace
         self._roster.alarm(now_ms + max(grace_ms, self._settings.release_backoff_ms))
-        for record in _running(gang):
+        for record in _running(gang, broken):
             facts = record.facts
             self._roster.outbox.append(Evict(facts.uid, facts.namespace, facts.name, f"{gang.key} lost too many pods"))
 
 
-def _running(gang: Gang) -> Iterator[PodRecord]:
-    return (one for one in gang.members.values() if one.stage is Stage.BOUND and one.facts.deleted_ms is None)
+def _running(gang: Gang, leaves: set[str]) -> Iterator[PodRecord]:
+    there = (one for one in gang.members.values() if one.stage is Stage.BOUND and one.facts.deleted_ms is None)
+    return (one for one in there if one.membership.leaf in leaves)
 
 
 def _has_places(gang: Gang) -> bool:
@@ -112,8 +114,16 @@ def _can_form(gang: Gang) -> bool:
     return gang.spec is not None and gang.view().can_form(gang.spec.root)
 
 
-def _is_satisfied(gang: Gang, *, bound_only: bool = False) -> bool:
+def _is_satisfied(gang: Gang) -> bool:
     if gang.spec is None:
         return False
-    view = gang.view(lambda record: record.stage is Stage.BOUND) if bound_only else gang.view()
+    view = gang.view()
     return view.satisfied(view.root)
+
+
+def _broken(gang: Gang, *, bound_only: bool = False) -> set[str]:
+    """The leaves of which pods run, or have a place, in groups that are below their minimum."""
+    if gang.spec is None:
+        return set()
+    view = gang.view(lambda record: record.stage is Stage.BOUND) if bound_only else gang.view()
+    return view.broken()

@@ -21,6 +21,7 @@ from scheduler.line import Alike, Line, form_of
 from scheduler.record import PodRecord
 from scheduler.reservation import Reservations
 from scheduler.room import Form
+from scheduler.second_look import SecondLook
 
 logger = logging.getLogger(__name__)
 
@@ -64,6 +65,7 @@ def run(
     limit: int,
     reservations: Reservations | None = None,
     gangs: Mapping[GangKey, Gang] | None = None,
+    second_look: SecondLook | None = None,
 ) -> Round:
     """One round. Books at most `limit` placements, each for `hold_ms(expiries)`; `line` stays as it is.
 
@@ -73,7 +75,7 @@ def run(
     """
     result = Round()
     candidates = Candidates(cluster, line, now_ms, reservations)
-    gang_turns = GangTurns(cluster, {} if gangs is None else gangs, now_ms)
+    gang_turns = GangTurns(cluster, {} if gangs is None else gangs, now_ms, second_look=second_look)
     while (turn := candidates.next()) is not None:
         if not candidates.completing and (len(result.placed) >= limit or result.vain >= VAIN_SEARCHES):
             result.more = True

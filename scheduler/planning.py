@@ -8,12 +8,14 @@ from scheduler import planner
 from scheduler.barrier import Barrier
 from scheduler.cluster import Cluster
 from scheduler.engine_settings import EngineSettings
+from scheduler.exact import Solution
 from scheduler.exposure import Exposure
 from scheduler.gang_upkeep import GangUpkeep
 from scheduler.instruction import Nominate, Release
 from scheduler.record import PodRecord, Stage
 from scheduler.reservation import Reservations
 from scheduler.roster import Roster
+from scheduler.second_look import Question, SecondLook
 from scheduler.starvation import Starvation
 from scheduler.tracking import Tracking
 
@@ -42,6 +44,8 @@ class Planning:
         self._exposure = exposure
         self._upkeep = GangUpkeep(roster, barrier, settings)
         self._settings = settings
+        self.second_look: Final = SecondLook(settings.exact_limit)
+        self._given: Question | None = None
         self._nodes_seen = 0
         self._classes_seen = 0
 
@@ -63,6 +67,7 @@ class Planning:
             limit=min(self._settings.round_limit, room),
             reservations=self._reservations,
             gangs=self._roster.gangs.by_key,
+            second_look=self.second_look,
         )
         for record, allocation in result.placed:
             self._planned(record, allocation.node, now_ms)
@@ -74,6 +79,20 @@ class Planning:
         self._exposure.look(now_ms)
         self._take_back_nominations()
         return again or (result.more and len(result.placed) < room)
+
+    def question(self) -> Question | None:
+        """What is to be answered beside the loop; each is given once."""
+        question = self.second_look.asked
+        if question is self._given:
+            return None
+        self._given = question
+        return question
+
+    def answered(self, question: Question, solution: Solution | None) -> None:
+        """The answer, None when there was trouble."""
+        gang = self._roster.gangs.by_key.get(question.gang)
+        if self.second_look.answered(question, solution) and gang is not None:
+            self._roster.line.changed(gang)
 
     def _planned(self, record: PodRecord, node: str, now_ms: int) -> None:
         facts = record.facts
