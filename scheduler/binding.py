@@ -111,7 +111,7 @@ class Binding:
         else:
             self._cluster.release(uid)
             record.move(Stage.HELD, "bind failed: gone, or bound elsewhere", now_ms)
-            self._roster.touch(record)
+            self._roster.look_at_gang_of(record)
 
     def _first_is_done(self, record: PodRecord, may_be_bound: bool, now_ms: int) -> None:
         """The first Binding of a gang is written, or may be; or it failed for certain."""
@@ -139,7 +139,7 @@ class Binding:
             self._cluster.release(record.uid)
             self._roster.leave(record.uid)
             record.move(Stage.HELD, "being deleted", now_ms)
-            self._roster.touch(record)
+            self._roster.look_at_gang_of(record)
         return BindRefusal("the pod is being deleted")
 
     def _book(self, record: PodRecord, node: str, now_ms: int) -> BindRefusal | None:
