@@ -19,9 +19,12 @@ from tests.recognition import world
 
 pytestmark = [pytest.mark.controlplane, pytest.mark.timeout(400)]
 
-PLURALS: Final = {"SeldonDeployment": "seldondeployments"}
 UNAPPROVED: Final = {"api-approved.kubernetes.io": "unapproved, for tests"}
-"""The API server wants to know this of definitions in its own groups."""
+"""The API server wants to know this of definitions in groups of Kubernetes."""
+UPSTREAM: Final = ("--feature-gates=GenericWorkload=true", "--runtime-config=scheduling.k8s.io/v1beta1=true")
+"""Kubernetes' own PodGroups."""
+OLD: Final = frozenset({"upstream-workload"})
+"""What this API server has no more."""
 
 
 def documents(name: str) -> Objects:
@@ -34,7 +37,7 @@ def documents(name: str) -> Objects:
 
 def definition(group: str, kind: str, versions: set[str]) -> Object:
     """The least that makes the API server keep objects of a kind."""
-    plural = PLURALS.get(kind, f"{kind.lower()}s")
+    plural = f"{kind.lower()}s"
     schema = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
     return {
         "apiVersion": "apiextensions.k8s.io/v1",
@@ -115,10 +118,10 @@ def answered(ops: Ops, namespace: str, name: str) -> tuple[str, str, int | None]
 def test_every_kind_ends_in_its_gang(
     binaries: Binaries, new_control_plane: NewControlPlane, new_tangram: NewTangram
 ) -> None:
-    plane = new_control_plane()
+    plane = new_control_plane(flags=UPSTREAM)
     kube = plane.kube
     kubeconfig = installation.install(plane, installation.rendered(binaries))
-    manifests = {name: documents(name) for name in world.names()}
+    manifests = {name: documents(name) for name in world.names() if name not in OLD}
     define(kube, [one for found in manifests.values() for one in found])
     ops = Ops(new_tangram(kubeconfig))
     problems: list[str] = []
