@@ -55,7 +55,8 @@ class _Waiting:
 class Candidates:
     """The pods to try in one round. `next` gives one; `done` must be told what became of it before the next.
 
-    Released pods come first, whatever their queue: their gate cannot be put back. Then the queues take turns.
+    Gangs that have begun and are below their minimum come first, whatever their queue, then released pods: their gate
+    cannot be put back. Then the queues take turns.
     """
 
     def __init__(self, cluster: Cluster, line: Line, now_ms: int, reservations: Reservations | None) -> None:
@@ -67,13 +68,18 @@ class Candidates:
         self._waiting = {
             leaf: waiting for leaf, groups in line.queues.items() if (waiting := self._heap(leaf, groups)) is not None
         }
+        self._begun = iter(self._begun_gangs())
         self._released = self._released_first()
         self._turns: Turns | None = None
+        self.completing = False
+        """Whether the turn is that of a gang of which some have places already, and too few."""
 
     def next(self) -> Turn | None:
         """Whose turn it is, None when nobody is left."""
         if self._turns is None:
-            turn = next(self._released, None)
+            turn = next(self._begun, None)
+            self.completing = turn is not None
+            turn = turn or next(self._released, None)
             if turn is not None:
                 return turn
             self._start_turns()
@@ -111,7 +117,7 @@ class Candidates:
     def _behind_head(self, kept: Kept, waiting: _Waiting, record: PodRecord) -> tuple[Kept, NDArray[np.bool_] | None]:
         """What is kept from a pod, with what the first of its strict queue may go to."""
         head = waiting.strict_head
-        if head is None or head.slots is None or head.uid == record.uid:
+        if head is None or head.slots is None or head.uid == record.uid or self.completing:
             return kept, None
         return kept._replace(strict_head=(head.uid, self._cluster.node_changes)), head.slots
 
@@ -257,8 +263,9 @@ class Candidates:
                 continue
             if group.gang is not None:
                 heapq.heappop(waiting.heap)
-                if all(one.not_before_ms <= self._now_ms for one in group.pods):
-                    return record, group
+                left = next((one for one in group.pods if not one.has_place), None)
+                if left is not None and self._is_ready(group):
+                    return left, group
                 continue
             self._step(waiting.heap)
             if record.not_before_ms <= self._now_ms and record.rank.not_released:
@@ -286,6 +293,25 @@ class Candidates:
         for _, group, record in sorted(found, key=lambda item: item[0]):
             if record.not_before_ms <= self._now_ms and self._is_open(group, self._waiting[record.queue]):
                 yield record, group
+
+    def _begun_gangs(self) -> list[Turn]:
+        """Gangs of all queues of which some have places, and too few: those that run longest so come first."""
+        found = []
+        for waiting in self._waiting.values():
+            for rank, _, group in waiting.heap:
+                if group.gang is None or not self._is_ready(group):
+                    continue
+                if self._has_begun(group):
+                    since_ms = group.gang.broken_since_ms
+                    found.append((since_ms is None, since_ms or 0, rank, group))
+        return [(group.pods[0], group) for *_, group in sorted(found, key=lambda item: item[:3])]
+
+    def _has_begun(self, group: Alike) -> bool:
+        view = self.view(group)
+        return view is not None and bool(view.placed) and not view.satisfied(view.root)
+
+    def _is_ready(self, group: Alike) -> bool:
+        return all(record.not_before_ms <= self._now_ms for record in group.pods)
 
     def _reserved(self, record: PodRecord) -> frozenset[int]:
         return frozenset() if self._reservations is None else self._reservations.forbidden(record, self._now_ms)
@@ -345,7 +371,7 @@ class Candidates:
     def _behind(self, waiting: _Waiting, record: PodRecord) -> Reason | None:
         """Why a pod of a strict queue may not start before the one that is first."""
         head = waiting.strict_head
-        if head is None or head.slots is not None or head.uid == record.uid:
+        if head is None or head.slots is not None or head.uid == record.uid or self.completing:
             return None
         if getattr(record.wants, head.resource, 1) <= 0:
             return None

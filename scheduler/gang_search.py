@@ -10,14 +10,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from scheduler.gang_packing import Packing
 from scheduler.gang_parts import Bucket, Part
 from scheduler.ground import Ground, Slots
 from scheduler.kernels.arrays import CPU
+from scheduler.kernels.copies import MOST_COPIES
 from scheduler.landscape import OUTSIDE, Landscape, Near
 from scheduler.request import Demand
 
@@ -27,22 +29,13 @@ EVERYWHERE: Final = -1
 """The level above all levels."""
 
 
-@dataclass(slots=True)
-class _Packing:
-    """A group whose pods take as few domains of a level as possible: those taken already, and the pods to come."""
-
-    near: Near
-    left: int
-    taken: tuple[int, ...]
-
-
 @dataclass(frozen=True, slots=True)
 class _Goal:
     """Something still to do: a part to place on some slots, or with `inside` the pods of the part alone."""
 
     part: Part
     slots: Slots
-    packing: _Packing | None
+    packing: Packing | None
     inside: bool = False
 
 
@@ -75,7 +68,7 @@ class Search:
         self._choices: list[_Choice] = []
         self._exclusive: list[tuple[str, str, int]] = []
         """Label key, part and number of the domain of the exclusive parts that are tried."""
-        self._packed: list[tuple[_Packing, int, tuple[int, ...]]] = []
+        self._packed: list[tuple[Packing, int, tuple[int, ...]]] = []
         """What packings were before each change."""
         self.gave_up = False
         self.chosen: dict[str, int] = {}
@@ -103,7 +96,7 @@ class Search:
     # -- choices -----------------------------------------------------------------------------------------------------
 
     def _choose(self, goal: _Goal, near: Near, rest: Agenda) -> None:
-        domains = self._domains(goal.part, near, goal.slots)
+        domains = self._domains(goal, near)
         marks = self._ground.mark(), len(self._exclusive), len(self._packed)
         self._choices.append(_Choice(goal, near, domains, rest, *marks))
 
@@ -134,16 +127,16 @@ class Search:
         packing = self._packing(part, choice.near, level, choice.goal.packing)
         return _opened(choice.goal, domain, packing, choice.rest)
 
-    def _packing(self, part: Part, near: Near, level: int, outer: _Packing | None) -> _Packing | None:
+    def _packing(self, part: Part, near: Near, level: int, outer: Packing | None) -> Packing | None:
         if near.preferred is None:
             return outer
         if level >= near.preferred:
             return None
         ids = self._landscape.layer(near.topology, near.preferred).ids
         taken = tuple(dict.fromkeys(ids[part.pinned].tolist()))
-        return _Packing(near, sum(len(bucket.records) for bucket in part.all_buckets()), taken)
+        return Packing(near, sum(len(bucket.records) for bucket in part.all_buckets()), taken)
 
-    def _buckets(self, buckets: list[Bucket], slots: Slots, packing: _Packing | None) -> bool:
+    def _buckets(self, buckets: list[Bucket], slots: Slots, packing: Packing | None) -> bool:
         for bucket in buckets:
             self._tries += 1
             if self._ground.copies(bucket)[slots].sum() < len(bucket.records):
@@ -157,9 +150,9 @@ class Search:
 
     # -- domains -----------------------------------------------------------------------------------------------------
 
-    def _domains(self, part: Part, near: Near, slots: Slots) -> Iterator[tuple[int, Slots]]:
+    def _domains(self, goal: _Goal, near: Near) -> Iterator[tuple[int, Slots]]:
         """Domains that may hold the part, in the order in which they are tried, with their levels."""
-        topology = near.topology
+        part, slots, topology = goal.part, goal.slots, near.topology
         if near.required is not None and part.pinned:
             ids = self._landscape.layer(topology, near.required).ids
             slots = slots[ids[slots] == ids[part.pinned[0]]]
@@ -172,20 +165,18 @@ class Search:
                 yield level, slots
                 continue
             ids = self._landscape.layer(topology, level).ids[slots]
-            for number in self._in_order(part, near, level, slots, ids):
+            for number in self._in_order(goal, near, level, slots, ids):
                 yield level, slots[ids == number]
 
-    def _in_order(self, part: Part, near: Near, level: int, slots: Slots, ids: NDArray[np.int64]) -> list[int]:
+    def _in_order(self, goal: _Goal, near: Near, level: int, slots: Slots, ids: NDArray[np.int64]) -> list[int]:
         """The numbers of the domains of a level with room for the part, the best first."""
+        part = goal.part
         layer = self._landscape.layer(near.topology, level)
         size = len(layer.paths)
         ids = np.where(ids == OUTSIDE, size, ids)
-        fits = np.ones(size + 1, np.bool_)
+        times = self._times(part, slots, ids, size)
+        fits = (times > 0) & self._enough(part, slots, ids, size)
         fits[size] = False
-        for bucket in part.all_buckets():
-            copies = np.bincount(ids, weights=self._ground.copies(bucket)[slots], minlength=size + 1)
-            fits &= copies >= len(bucket.records)
-        fits &= self._enough(part, slots, ids, size)
         for number in self._closed(part, layer.ids):
             fits[number] = False
         numbers = np.flatnonzero(fits)
@@ -194,10 +185,48 @@ class Search:
         free = np.bincount(ids, weights=self._free(part, slots), minlength=size + 1)
         pinned = set(layer.ids[part.pinned].tolist())
         fewest = self._spans(part, near, level, slots, ids, numbers.tolist())
+        turn = {} if goal.packing is None else self._turns(goal.packing, part, slots, ids, times, numbers.tolist())
         return sorted(
             numbers.tolist(),
-            key=lambda number: (number not in pinned, fewest.get(number, 1), free[number], layer.paths[number]),
-        )
+            key=lambda number: (
+                number not in pinned, turn.get(number, 0), fewest.get(number, 1), free[number], layer.paths[number],
+            ),
+        )  # fmt: skip
+
+    def _times(self, part: Part, slots: Slots, ids: NDArray[np.int64], size: int) -> NDArray[np.int64]:
+        """int64[size + 1]: how many times the part would fit into each domain, each bucket looked at by itself."""
+        found = np.full(size + 1, MOST_COPIES, np.int64)
+        for bucket in part.all_buckets():
+            copies = np.bincount(ids, weights=self._ground.copies(bucket)[slots], minlength=size + 1)
+            np.minimum(found, copies.astype(np.int64) // len(bucket.records), out=found)
+        return found
+
+    def _turns(
+        self,
+        packing: Packing,
+        part: Part,
+        slots: Slots,
+        ids: NDArray[np.int64],
+        times: NDArray[np.int64],
+        numbers: list[int],
+    ) -> dict[int, int]:
+        """Domain → the turn of the domain of an outer group's preferred level that it is in. Empty where that level is
+        the narrower one.
+        """
+        outer = self._landscape.layer(packing.near.topology, packing.near.preferred or 0)
+        around = np.full((2, times.size), outer.ids.max(initial=0))
+        np.minimum.at(around[0], ids, outer.ids[slots])
+        around[1] = OUTSIDE
+        np.maximum.at(around[1], ids, outer.ids[slots])
+        if (around[0, numbers] != around[1, numbers]).any():
+            return {}
+        pods = sum(len(bucket.records) for bucket in part.all_buckets())
+        rooms: dict[int, int] = {}
+        for number in numbers:
+            there = int(around[0, number])
+            rooms[there] = rooms.get(there, 0) + int(times[number]) * pods
+        order = {number: turn for turn, number in enumerate(packing.in_order(rooms, outer.paths))}
+        return {number: order[int(around[0, number])] for number in numbers}
 
     def _enough(self, part: Part, slots: Slots, ids: NDArray[np.int64], size: int) -> NDArray[np.bool_]:
         """bool[size + 1]: domains that have enough of everything in sum."""
@@ -244,7 +273,7 @@ class Search:
 
     # -- few domains of the preferred level ---------------------------------------------------------------------------
 
-    def _pack(self, bucket: Bucket, slots: Slots, packing: _Packing) -> bool:
+    def _pack(self, bucket: Bucket, slots: Slots, packing: Packing) -> bool:
         """Places a bucket in domains taken already, then in those with most room, the last in the tightest one."""
         layer = self._landscape.layer(packing.near.topology, packing.near.preferred or 0)
         ids = layer.ids[slots]
@@ -252,7 +281,7 @@ class Search:
         done = 0
         while done < len(bucket.records):
             copies = np.bincount(ids, weights=self._ground.copies(bucket)[slots], minlength=len(layer.paths))
-            number = _next_domain(copies, packing, tried, layer.paths)
+            number = packing.first(copies, tried, layer.paths)
             if number is None:
                 return False
             tried.add(number)
@@ -276,24 +305,9 @@ class Search:
         return mine | set(ids[slots].tolist())
 
 
-def _opened(goal: _Goal, slots: Slots, packing: _Packing | None, rest: Agenda) -> Agenda:
+def _opened(goal: _Goal, slots: Slots, packing: Packing | None, rest: Agenda) -> Agenda:
     """What is to be done for a part, before the rest: its children in order, then its own pods."""
     agenda: Agenda = (_Goal(goal.part, slots, packing, inside=True), rest) if goal.part.buckets else rest
     for child in reversed(goal.part.children):
         agenda = (_Goal(child, slots, packing), agenda)
     return agenda
-
-
-def _next_domain(copies: NDArray[Any], packing: _Packing, tried: set[int], paths: list[tuple[str, ...]]) -> int | None:
-    """The domain that takes pods next, None when none has room. Of equals the last, as in KAI's order."""
-    open_ = [int(number) for number in np.flatnonzero(copies) if int(number) not in tried]
-    if not open_:
-        return None
-    taken = [number for number in packing.taken if number in open_]
-    if taken:
-        return taken[0]
-    whole = [number for number in open_ if copies[number] >= packing.left]
-    if whole:
-        least = min(copies[number] for number in whole)
-        return max((number for number in whole if copies[number] == least), key=paths.__getitem__)
-    return max(open_, key=lambda number: (copies[number], paths[number]))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, Literal
 
 from queues.amounts import Amounts
 from queues.spec import QueueSpec
@@ -35,6 +35,8 @@ from topology.inventory import InventorySettings
 from topology.node import NodeFacts
 from topology.topology import Topology
 
+DEFAULT_GRACE_MS: Final = 60_000
+"""Of gangs that do not say for how long they may run below their minimum."""
 EXACT_LIMIT: Final = 0.5
 """Of the exact search for a place of a gang, in CP-SAT's deterministic time: half a second to a few seconds."""
 
@@ -43,7 +45,8 @@ EXACT_LIMIT: Final = 0.5
 class PlanInput:
     """A cluster at one moment, its nodes, pods and queues in any order. `now_ms` is epoch milliseconds.
 
-    Without `allocate` nothing is placed: only the reasons of those that may not start or fit nowhere are found.
+    Without `allocate` nothing is placed: only the reasons of those that may not start or fit nowhere are found. With
+    `stale` gangs that have run below their minimum for too long are restarted.
     """
 
     nodes: tuple[NodeFacts, ...]
@@ -55,6 +58,7 @@ class PlanInput:
     queues: tuple[QueueSpec, ...] = ()
     rules: ClaimRules = DEFAULT_RULES
     allocate: bool = True
+    stale: bool = False
     topologies: tuple[Topology, ...] = ()
     objects: Objects = NO_OBJECTS
 
@@ -79,6 +83,15 @@ class Pending:
 
 
 @dataclass(frozen=True, slots=True)
+class Eviction:
+    """A running pod that has to go, and the workload for which."""
+
+    pod: PodFacts
+    action: Literal["stale"]
+    beneficiary: str
+
+
+@dataclass(frozen=True, slots=True)
 class QueueShare:
     """A queue after the round: what it is entitled to, holds, and wants in all. The fair share is that of the round."""
 
@@ -93,6 +106,7 @@ class PlanAnswer:
     """The round's outcome, in the order in which it was decided."""
 
     placements: list[Placement] = field(default_factory=list)
+    evictions: list[Eviction] = field(default_factory=list)
     pending: list[Pending] = field(default_factory=list)
     queues: list[QueueShare] = field(default_factory=list)
     findings: tuple[Finding, ...] = ()
@@ -127,6 +141,8 @@ def plan(given: PlanInput) -> PlanAnswer:
         else:
             round_.add(record, choice.queue)
     round_.run(answer)
+    if given.stale:
+        answer.evictions += _stale(gangs, given.now_ms)
     answer.findings = views.later.accounts.tree.findings
     return answer
 
@@ -138,11 +154,29 @@ def _looked_at(pod: PodFacts, gangs: Gangs, given: PlanInput) -> PodFacts:
 def _join_the_placed(pods: list[PodFacts], gangs: Gangs, given: PlanInput) -> None:
     """Pods on nodes are members of their gangs, those that are about to go as such."""
     for pod in pods:
-        if pod.node_name is None or pod.finished or pod.scheduler_name != given.rules.scheduler_name:
+        if pod.scheduler_name != given.rules.scheduler_name:
+            continue
+        if pod.phase == "Succeeded":
+            gangs.ended(pod.uid)
+        if pod.node_name is None or pod.finished:
             continue
         record = PodRecord(pod, constraints_of(pod), None, None, since_ms=given.now_ms)
         record.move(Stage.BOUND, "on its node", given.now_ms)
         gangs.join(record)
+
+
+def _stale(gangs: Gangs, now_ms: int) -> Iterator[Eviction]:
+    """What is left of gangs whose grace is over. Since when they are broken has to be said in their groups."""
+    for key, gang in sorted(gangs.by_key.items()):
+        spec = gang.spec
+        if spec is None or spec.stale_since_ms is None or (spec.stale_grace_ms or 0) < 0 or gang.ended:
+            continue
+        broken = gang.view().broken()
+        if now_ms - spec.stale_since_ms < (DEFAULT_GRACE_MS if spec.stale_grace_ms is None else spec.stale_grace_ms):
+            continue
+        for record in sorted(gang.members.values(), key=lambda one: one.facts.name):
+            if record.stage is Stage.BOUND and record.has_place and record.membership.leaf in broken:
+                yield Eviction(record.facts, "stale", key.name)
 
 
 def _is_promised(record: PodRecord, views: NowAndLater) -> bool:

@@ -34,6 +34,7 @@ class Tracking:
 
     def resume(self, record: PodRecord, cause: str, now_ms: int) -> None:
         """Puts the pod where it belongs. One without a place waits for one, unless something is in its way."""
+        self._roster.touch(record)
         if record.facts.deleted_ms is not None:
             self._leaves(record, now_ms)
         elif record.settled(now_ms):
