@@ -45,6 +45,8 @@ class Binding:
         if record.bind_not_before_ms > now_ms:
             return BindRefusal("binds of this pod keep failing; it waits a little before the next")
         if entry is None or not (entry.bound or self._cluster.ledger.sound(entry.uid)):
+            if not record.settled(now_ms):
+                return BindRefusal("an earlier bind of this pod may still take effect: its place is kept until then")
             refusal = self._book(record, node, now_ms)
             if refusal is not None:
                 return refusal
@@ -109,7 +111,7 @@ class Binding:
         else:
             self._cluster.release(uid)
             record.move(Stage.HELD, "bind failed: gone, or bound elsewhere", now_ms)
-            self._roster.touch(record)
+            self._roster.look_at_gang_of(record)
 
     def _first_is_done(self, record: PodRecord, may_be_bound: bool, now_ms: int) -> None:
         """The first Binding of a gang is written, or may be; or it failed for certain."""
@@ -124,7 +126,7 @@ class Binding:
         """After a bind that failed. One that keeps failing gets its place back only after a wait."""
         record.failures += 1
         record.unsure_until_ms = now_ms + self._settings.unsure_ms
-        hold_ms = self._settings.booking_deadline_ms
+        hold_ms = max(self._settings.booking_deadline_ms, self._settings.unsure_ms)
         if record.failures >= PATIENCE:
             record.bind_not_before_ms = now_ms + self._settings.backoff_ms(record.failures)
             hold_ms = self._settings.unsure_ms
@@ -137,7 +139,7 @@ class Binding:
             self._cluster.release(record.uid)
             self._roster.leave(record.uid)
             record.move(Stage.HELD, "being deleted", now_ms)
-            self._roster.touch(record)
+            self._roster.look_at_gang_of(record)
         return BindRefusal("the pod is being deleted")
 
     def _book(self, record: PodRecord, node: str, now_ms: int) -> BindRefusal | None:

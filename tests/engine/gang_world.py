@@ -174,7 +174,11 @@ class GangWorld(QueuedWorld):
         }
         found = self.objects.named(vocabulary.API_GROUP, "PodGroup", "default", gang)
         assert found is not None, f"a Binding of {gang}, of which nothing is known"
-        ended = sum(self.engine.roster.records[order.uid].gang.ended.values())  # type: ignore[union-attr]
+        known = self.engine.roster.records[order.uid].gang
+        if known is None:
+            assert [minimum for _, minimum in minima(found)] <= [1], "it needs no others"
+            return
+        ended = sum(known.ended.values())
         for subgroup, minimum in minima(found):
             there = {uid for uid in at_bind if self.pods[uid].labels.get(vocabulary.SUBGROUP.key, "") == subgroup}
             assert len(there) + ended >= minimum, f"{gang} {subgroup}: {len(there)} of {minimum} are at bind"
