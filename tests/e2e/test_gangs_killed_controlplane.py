@@ -50,7 +50,7 @@ def test_a_gang_is_whole_after_a_kill(
         killed = time.monotonic()
         creation.result(timeout=60)
         bound = len([pod for pod in kube.list(PODS, namespace) if pod["spec"].get("nodeName")])
-        tangram.process.start()
+        tangram.start()
         found = running(kube, namespace, *(f"gang-{at:03}" for at in range(SIZE)), timeout_s=200)
         measured(f"killed when {bound} of {SIZE} were bound; all run {time.monotonic() - killed:.1f} s later")
     assert not seen.bound_twice
@@ -72,7 +72,7 @@ def test_a_gang_whose_room_went_while_nobody_looked_waits_as_a_whole(
         lost = not seen.sizes()
         if lost:
             fake_nodes.remove("n000")
-        tangram.process.start()
+        tangram.start()
         if lost:
             reason = "GANG_DOES_NOT_FIT"
             eventually(
