@@ -191,9 +191,11 @@ def test_a_domain_that_is_left_again_is_left_whole() -> None:
 
 def test_what_was_packed_is_unpacked_with_its_choice() -> None:
     """Few racks are wished for. A first choice that fails had taken one, which nobody needs any more."""
-    hall = Hall(places("a/1: 3, a/2: 1, a/3: 1, b/1: 2, b/2: 4"))
-    records = [*(record(f"x{i}", 1, "x") for i in range(2)), *(record(f"y{i}", 2, "y") for i in range(2))]
-    gang = gang_of(inner(ROOT, leaf("x", 2, required=BLOCK), leaf("y", 2, required=BLOCK), preferred=RACK), records)
+    hall = Hall(places("b/0: 3 1, b/1: 1, b/2: 2 2, b/3: 1 2, a/4: 1"))
+    wishes = {"x": (1, RACK), "y": (1, BLOCK), "z": (2, RACK)}
+    records = [record(f"{name}{i}", size, name) for name, (size, _) in wishes.items() for i in range(2)]
+    groups = [leaf(name, 2, required=level) for name, (_, level) in wishes.items()]
+    gang = gang_of(inner(ROOT, *groups, preferred=RACK), records)
     found = hall.place(gang)
     assert not isinstance(found, Failure)
     assert len({hall.by_name[node].domain(RACK) for node in found.values()}) == 2
