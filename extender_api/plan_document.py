@@ -17,7 +17,8 @@ from extender_api.plan_options import read_options
 from queues.amounts import Amounts
 from scheduler.claim import DEFAULT_RULES, ClaimRules
 from scheduler.object_index import ObjectIndex
-from scheduler.stateless import Pending, Placement, PlanAnswer, PlanInput, QueueShare, plan
+from scheduler.plan_answer import Eviction, Pending, Placement, PlanAnswer, QueueShare
+from scheduler.stateless import PlanInput, plan
 from topology.inventory import InventorySettings
 
 MEMBERS: Final = ("objects", "options")
@@ -56,6 +57,7 @@ def answer(document: object, *, inventory: InventorySettings, rules: ClaimRules 
             queues=tuple(objects.queues),
             rules=rules,
             allocate=options.allocate,
+            stale=options.stale,
             topologies=tuple(objects.topologies),
             objects=ObjectIndex({(item.group, item.kind) for item in objects.objects}, objects.objects),
         )
@@ -82,7 +84,7 @@ def _encoded(document: dict[str, Any]) -> bytes:
 def _document(planned: PlanAnswer, notes: list[str]) -> dict[str, Any]:
     return {
         "placements": [_placement(item) for item in planned.placements],
-        "evictions": [],
+        "evictions": [_eviction(item) for item in planned.evictions],
         "pending": [_pending(item) for item in planned.pending],
         "queues": [_queue(item) for item in planned.queues],
         "warnings": notes + [queue_text.finding(found) for found in planned.findings] + planned.warnings,
@@ -97,6 +99,15 @@ def _placement(item: Placement) -> dict[str, Any]:
         "node": item.node,
         "devices": devices,
         "when": item.when,
+    }
+
+
+def _eviction(item: Eviction) -> dict[str, Any]:
+    return {
+        "namespace": item.pod.namespace,
+        "name": item.pod.name,
+        "action": item.action,
+        "for": item.beneficiary,
     }
 
 

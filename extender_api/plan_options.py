@@ -11,7 +11,8 @@ from extender_api.cluster.fields import FieldError, epoch_ms
 from scheduler.policy import PlacementPolicy, PolicyError
 
 ALLOCATE: Final = "allocate"
-ACTIONS: Final = (ALLOCATE, "consolidate", "reclaim", "preempt", "stale")
+STALE: Final = "stale"
+ACTIONS: Final = (ALLOCATE, "consolidate", "reclaim", "preempt", STALE)
 PLACES: Final = ("cpu", "gpu", "device")
 
 
@@ -22,6 +23,7 @@ class PlanOptions:
     now_ms: int = 0
     policy: PlacementPolicy = field(default_factory=PlacementPolicy)
     allocate: bool = True
+    stale: bool = True
     problems: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
@@ -52,9 +54,9 @@ def _read_actions(given: object, options: PlanOptions) -> None:
     for action in given:
         if action not in ACTIONS:
             options.problems.append(f'options.actions: "{action}" is unknown; {", ".join(ACTIONS)} are known')
-        elif action != ALLOCATE:
-            options.notes.append(f'action "{action}" does nothing yet: this version only allocates')
-    options.allocate = ALLOCATE in given
+        elif action not in (ALLOCATE, STALE):
+            options.notes.append(f'action "{action}" does nothing yet: this version allocates and ends stale gangs')
+    options.allocate, options.stale = ALLOCATE in given, STALE in given
     if not options.allocate:
         options.notes.append(f'nothing is placed: options.actions does not name "{ALLOCATE}"')
 

@@ -330,14 +330,17 @@ class Service:
 
     async def _after_the_gang(self, wait: BindWait, uid: str, node: str) -> BindOrder | BindRefusal:
         """Waits until the pod's gang is decided, or as long as it may."""
-        decided = self._decided.setdefault(wait.gang, asyncio.Event())
-        limit_s = max(wait.until_ms - self._clock(), 0) / 1000
-        try:
-            async with asyncio.timeout(limit_s):
-                await decided.wait()
-        except TimeoutError:
-            self.engine.binding.waited_in_vain(uid, self._clock())
-        return self.engine.binding.go_on(uid, node)
+        order: BindOrder | BindWait | BindRefusal = wait
+        while isinstance(order, BindWait):
+            decided = self._decided.setdefault(wait.gang, asyncio.Event())
+            limit_s = max(wait.until_ms - self._clock(), 0) / 1000
+            try:
+                async with asyncio.timeout(limit_s):
+                    await decided.wait()
+            except TimeoutError:
+                self.engine.binding.waited_in_vain(uid, self._clock())
+            order = self.engine.binding.go_on(wait, uid, node, self._clock())
+        return order
 
     def _gang_decided(self, gang: GangKey) -> None:
         decided = self._decided.pop(gang, None)

@@ -10,6 +10,7 @@ from extender_api import queue_views, text
 from scheduler.allocation import DeviceShare
 from scheduler.engine import Engine
 from scheduler.explanation import explain
+from scheduler.gang import smallest
 from scheduler.ledger import Entry
 from scheduler.record import PodRecord, Stage
 from scheduler.request import Request
@@ -100,11 +101,39 @@ def workload(engine: Engine, namespace: str, name: str, now_ms: int) -> dict[str
         "node": None if entry is None else entry.node,
         "devices": [] if entry is None else [_share(share) for share in entry.allocation.devices],
         "request": _request(record.request),
+        "gang": _gang(record),
         "preemptible": engine.cluster.accounts.is_preemptible(record.facts, record.queue or None),
         **_wait(engine, record, now_ms),
         "waitingMs": now_ms - record.since_ms if record.stage is Stage.WAITING else 0,
         "story": [{"atMs": step.at_ms, "stage": step.stage.value, "cause": step.cause} for step in record.story],
         "difference": engine.adoption.differences.get(record.uid),
+    }
+
+
+def _gang(record: PodRecord) -> dict[str, Any] | None:
+    """The gang of a pod, None for one that goes alone. `minimum`, `present` and `placed` are pods of all the gang, the
+    same of `leaf` those of its own group; minima are None while what defines the gang is not there.
+    """
+    gang, leaf = record.gang, record.membership.leaf
+    if gang is None:
+        return None
+    mine = [one for one in gang.members.values() if one.membership.leaf == leaf]
+    leaves = {} if gang.spec is None else {found.name: found for found in gang.spec.root.leaves()}
+    return {
+        "key": str(gang.key),
+        "minimum": None if gang.spec is None else smallest(gang.spec.root),
+        "present": len(gang.members),
+        "placed": sum(one.has_place for one in gang.members.values()),
+        "missing": gang.missing,
+        "leaf": {
+            "name": leaf,
+            "minimum": leaves[leaf].minimum if leaf in leaves else None,
+            "present": len(mine),
+            "placed": sum(one.has_place for one in mine),
+        },
+        "index": record.membership.index,
+        "rank": record.gang_rank if record.has_place else None,
+        "domain": record.domain or None,
     }
 
 

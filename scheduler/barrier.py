@@ -25,28 +25,32 @@ class Barrier:
         self._gangs: Gangs = roster.gangs
         self.on_decided: Callable[[GangKey], None] = lambda gang: None
 
-    def arrive(self, record: PodRecord) -> bool:
+    def arrive(self, record: PodRecord, now_ms: int) -> bool:
         """The member is at bind. Whether it has to wait there for others; one that need not goes first or follows."""
         gang = record.gang
-        if gang is None or gang.forward:
+        record.at_barrier = gang is not None
+        if gang is None:
             return False
-        record.at_barrier = True
-        if gang.opening is None and self._is_complete(gang):
+        gang.forward = gang.forward and goes_forward(gang, now_ms)
+        if not gang.forward:
+            if gang.opening is not None or not self._is_complete(gang):
+                return True
             gang.opening = record.uid
-            record.at_barrier = False
-            return False
-        return True
+        record.at_barrier = False
+        return False
 
     def opens(self, record: PodRecord) -> bool:
         """Whether the member's Binding is the first of its gang."""
         return record.gang is not None and record.gang.opening == record.uid
 
-    def follow(self, record: PodRecord) -> bool:
-        """Whether a member that waited may go on now."""
-        may = record.at_barrier and record.gang is not None and record.gang.forward
-        if may:
-            record.at_barrier = False
-        return may
+    def look_again(self, gang: Gang) -> None:
+        """Something about the gang changed. Where those that wait have become enough, they need not wait longer."""
+        if gang.opening not in gang.members:
+            gang.opening = None
+        waits = any(one.at_barrier for one in gang.members.values())
+        if gang.left_bind or (waits and gang.opening is None and (gang.forward or self._is_complete(gang))):
+            gang.left_bind = False
+            self.on_decided(gang.key)
 
     def opened(self, gang: Gang) -> None:
         """The first Binding is written, or may be: the others follow."""
@@ -77,3 +81,8 @@ class Barrier:
         if len(there) + sum(gang.ended.values()) < smallest(gang.spec.root):
             return False
         return View(gang.spec.root, there, gang.ended).satisfied(gang.spec.root)
+
+
+def goes_forward(gang: Gang, now_ms: int) -> bool:
+    """Whether a member is bound, or a Binding of one may still take effect."""
+    return any(one.stage is Stage.BOUND or not one.settled(now_ms) for one in gang.members.values())

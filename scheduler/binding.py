@@ -45,33 +45,41 @@ class Binding:
         if record.bind_not_before_ms > now_ms:
             return BindRefusal("binds of this pod keep failing; it waits a little before the next")
         if entry is None or not (entry.bound or self._cluster.ledger.sound(entry.uid)):
+            if not record.settled(now_ms):
+                return BindRefusal("an earlier bind of this pod may still take effect: its place is kept until then")
             refusal = self._book(record, node, now_ms)
             if refusal is not None:
                 return refusal
             entry = self._cluster.ledger.entries[uid]
+        under_way = record.stage is Stage.BINDING and not record.at_barrier
         if not entry.bound:
             entry.deadline_ms = None
             record.move(Stage.BINDING, f"bind to {node}", now_ms)
         self._roster.leave(uid)
-        if not entry.bound and self.barrier.arrive(record):
+        if not entry.bound and not under_way and self.barrier.arrive(record, now_ms):
             assert record.gang is not None
             return BindWait(record.gang.key, now_ms + self._settings.gang_bind_wait_ms)
         return self._order(record, entry)
 
-    def go_on(self, uid: str, node: str) -> BindOrder | BindRefusal:
-        """After a `BindWait`, when the gang is decided: what to write now."""
+    def go_on(self, wait: BindWait, uid: str, node: str, now_ms: int) -> BindOrder | BindWait | BindRefusal:
+        """After a `BindWait`, when the gang is decided or the time is over: what to write now, or to wait on."""
         record = self._roster.records.get(uid)
         entry = self._cluster.ledger.entries.get(uid)
         if record is None or record.facts.deleted_ms is not None:
             return BindRefusal("the pod was deleted while it waited for its gang")
-        if entry is None or entry.node != node or record.stage is not Stage.BINDING or not self.barrier.follow(record):
+        if entry is None or entry.node != node or not record.at_barrier:
             return BindRefusal("its gang did not come together: it is planned anew")
-        return self._order(record, entry)
+        return wait if self.barrier.arrive(record, now_ms) else self._order(record, entry)
 
     def waited_in_vain(self, uid: str, now_ms: int) -> None:
         """The member has waited as long as it may: its gang gives up, unless it was decided meanwhile."""
         record = self._roster.records.get(uid)
         if record is None or record.gang is None or not record.at_barrier or record.gang.forward:
+            return
+        if record.gang.opening is not None:
+            # nobody knows yet whether the gang has begun: the place is kept for the next bind
+            self._cluster.ledger.entries[uid].deadline_ms = now_ms + self._settings.booking_deadline_ms
+            record.move(Stage.RELEASED, "the first bind of its gang takes long", now_ms)
             return
         record.failures += 1
         again_ms = now_ms + self._settings.backoff_ms(record.failures)
@@ -103,7 +111,7 @@ class Binding:
         else:
             self._cluster.release(uid)
             record.move(Stage.HELD, "bind failed: gone, or bound elsewhere", now_ms)
-            self._roster.touch(record)
+            self._roster.look_at_gang_of(record)
 
     def _first_is_done(self, record: PodRecord, may_be_bound: bool, now_ms: int) -> None:
         """The first Binding of a gang is written, or may be; or it failed for certain."""
@@ -118,7 +126,7 @@ class Binding:
         """After a bind that failed. One that keeps failing gets its place back only after a wait."""
         record.failures += 1
         record.unsure_until_ms = now_ms + self._settings.unsure_ms
-        hold_ms = self._settings.booking_deadline_ms
+        hold_ms = max(self._settings.booking_deadline_ms, self._settings.unsure_ms)
         if record.failures >= PATIENCE:
             record.bind_not_before_ms = now_ms + self._settings.backoff_ms(record.failures)
             hold_ms = self._settings.unsure_ms
@@ -131,7 +139,7 @@ class Binding:
             self._cluster.release(record.uid)
             self._roster.leave(record.uid)
             record.move(Stage.HELD, "being deleted", now_ms)
-            self._roster.touch(record)
+            self._roster.look_at_gang_of(record)
         return BindRefusal("the pod is being deleted")
 
     def _book(self, record: PodRecord, node: str, now_ms: int) -> BindRefusal | None:

@@ -11,18 +11,15 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from queues.amounts import UNLIMITED, Amounts
+from queues.amounts import UNLIMITED
 from queues.order import Rank, Turns
 from scheduler.cluster import Cluster
-from scheduler.gang import View, pods_of
-from scheduler.gang_spec import GangKey
+from scheduler.gang_views import GangViews
 from scheduler.line import NO_FORM, Alike, Kind, Line, Mark, form_of
 from scheduler.reason import Code, Reason
 from scheduler.record import PodRecord
 from scheduler.reservation import Reservations
 from scheduler.room import Kept, Room
-
-AFTER_ALL_MS: Final = 1 << 60
 
 Turn = tuple[PodRecord, Alike]
 """The pod whose turn it is, and those that stand with it. Of a gang the first that waits speaks for all."""
@@ -55,7 +52,8 @@ class _Waiting:
 class Candidates:
     """The pods to try in one round. `next` gives one; `done` must be told what became of it before the next.
 
-    Released pods come first, whatever their queue: their gate cannot be put back. Then the queues take turns.
+    Gangs that have begun and are below their minimum come first, whatever their queue, then released pods: their gate
+    cannot be put back. Then the queues take turns.
     """
 
     def __init__(self, cluster: Cluster, line: Line, now_ms: int, reservations: Reservations | None) -> None:
@@ -63,17 +61,22 @@ class Candidates:
         self._line = line
         self._now_ms = now_ms
         self._reservations = reservations
-        self._views: dict[GangKey, View] = {}
+        self.views: Final = GangViews()
         self._waiting = {
             leaf: waiting for leaf, groups in line.queues.items() if (waiting := self._heap(leaf, groups)) is not None
         }
+        self._begun = iter(self._begun_gangs())
         self._released = self._released_first()
         self._turns: Turns | None = None
+        self.completing = False
+        """Whether the turn is that of a gang of which some have places already, and too few."""
 
     def next(self) -> Turn | None:
         """Whose turn it is, None when nobody is left."""
         if self._turns is None:
-            turn = next(self._released, None)
+            turn = next(self._begun, None)
+            self.completing = turn is not None
+            turn = turn or next(self._released, None)
             if turn is not None:
                 return turn
             self._start_turns()
@@ -111,23 +114,11 @@ class Candidates:
     def _behind_head(self, kept: Kept, waiting: _Waiting, record: PodRecord) -> tuple[Kept, NDArray[np.bool_] | None]:
         """What is kept from a pod, with what the first of its strict queue may go to."""
         head = waiting.strict_head
-        if head is None or head.slots is None or head.uid == record.uid:
+        if head is None or head.slots is None or head.uid == record.uid or self.completing:
             return kept, None
         return kept._replace(strict_head=(head.uid, self._cluster.node_changes)), head.slots
 
     # -- gangs -------------------------------------------------------------------------------------------------------
-
-    def view(self, group: Alike) -> View | None:
-        """The gang of a group as this round has it; None, and the group's `block`, when nothing defines it (yet)."""
-        assert group.gang is not None
-        if group.gang.spec is None:
-            group.block = Reason(Code.GANG_NOT_FOUND, {"gang": str(group.gang.key), "missing": group.gang.missing})
-            group.mark = self._waiting[group.kind.queue].mark
-            return None
-        found = self._views.get(group.gang.key)
-        if found is None:
-            found = self._views[group.gang.key] = group.gang.view()
-        return found
 
     def mark(self, group: Alike) -> Mark:
         """The circumstances of the group's queue in this round."""
@@ -151,32 +142,10 @@ class Candidates:
 
     def _again(self, waiting: _Waiting, group: Alike) -> None:
         """A gang that got a step comes again with its next one, if there are pods for it."""
-        assert group.gang is not None
-        self._views.pop(group.gang.key, None)
+        self.views.forget(group)
         rest = next((record for record in group.pods if not record.has_place), None)
-        if rest is not None:
-            heapq.heappush(waiting.heap, (self._rank(group), group.pods.index(rest), group))
-
-    def _rank(self, group: Alike) -> Rank:
-        """The place of a group: that of its first pod. A gang that has its minimum grows after all of its priority."""
-        rank = group.pods[0].rank
-        if group.gang is None or group.gang.spec is None or rank.not_released is False:
-            return rank
-        view = self.view(group)
-        if view is None or not view.satisfied(view.root):
-            return rank
-        return rank._replace(created_ms=rank.created_ms + AFTER_ALL_MS)
-
-    def _wants(self, turn: Turn) -> Amounts:
-        """What the next step of the turn asks for."""
-        record, group = turn
-        if group.gang is None:
-            return record.wants
-        view = None if group.gang.spec is None else self.view(group)
-        step = None if view is None else next(view.steps(), None)
-        if step is None:
-            return record.wants
-        return Amounts(*map(sum, zip(*(one.wants for one in pods_of(step)), strict=True)))
+        if rest is not None and all(entry[2] is not group for entry in waiting.heap):
+            heapq.heappush(waiting.heap, (self.views.rank(group), group.pods.index(rest), group))
 
     # -- queues ------------------------------------------------------------------------------------------------------
 
@@ -189,7 +158,7 @@ class Candidates:
         waiting = _Waiting(heap, queue.spec.strict_fifo, circumstances[0])
         if waiting.strict:
             self._find_strict_head(waiting)
-        waiting.heap = [(self._rank(group), 0, group) for _, _, group in heap if self._is_open(group, waiting)]
+        waiting.heap = [(self.views.rank(group), 0, group) for _, _, group in heap if self._is_open(group, waiting)]
         if not waiting.heap:
             if all(group.again_ms <= self._now_ms for _, _, group in heap):
                 self._line.vain[leaf] = circumstances
@@ -234,14 +203,14 @@ class Candidates:
     def _start_turns(self) -> None:
         accounts = self._cluster.accounts
         accounts.divide()
-        heads = {leaf: self._wants(head) for leaf in self._waiting if (head := self._head(leaf)) is not None}
+        heads = {leaf: self.views.wants(*head) for leaf in self._waiting if (head := self._head(leaf)) is not None}
         self._turns = Turns(accounts.books, accounts.capacity, heads)
 
     def _advance(self, leaf: str) -> None:
         """The queue's next pod that is worth a try."""
         assert self._turns is not None
         head = self._head(leaf)
-        self._turns.set_head(leaf, None if head is None else self._wants(head))
+        self._turns.set_head(leaf, None if head is None else self.views.wants(*head))
 
     def _head(self, leaf: str) -> Turn | None:
         waiting = self._waiting[leaf]
@@ -257,8 +226,9 @@ class Candidates:
                 continue
             if group.gang is not None:
                 heapq.heappop(waiting.heap)
-                if all(one.not_before_ms <= self._now_ms for one in group.pods):
-                    return record, group
+                left = next((one for one in group.pods if not one.has_place), None)
+                if left is not None and self._is_ready(group):
+                    return left, group
                 continue
             self._step(waiting.heap)
             if record.not_before_ms <= self._now_ms and record.rank.not_released:
@@ -286,6 +256,21 @@ class Candidates:
         for _, group, record in sorted(found, key=lambda item: item[0]):
             if record.not_before_ms <= self._now_ms and self._is_open(group, self._waiting[record.queue]):
                 yield record, group
+
+    def _begun_gangs(self) -> list[Turn]:
+        """Gangs of all queues of which some have places, and too few: those that run longest so come first."""
+        found = []
+        for waiting in self._waiting.values():
+            for rank, _, group in waiting.heap:
+                if group.gang is None or not self._is_ready(group):
+                    continue
+                if self.views.has_begun(group):
+                    since_ms = group.gang.broken_since_ms
+                    found.append((since_ms is None, since_ms or 0, rank, group))
+        return [(group.pods[0], group) for *_, group in sorted(found, key=lambda item: item[:3])]
+
+    def _is_ready(self, group: Alike) -> bool:
+        return all(record.not_before_ms <= self._now_ms for record in group.pods)
 
     def _reserved(self, record: PodRecord) -> frozenset[int]:
         return frozenset() if self._reservations is None else self._reservations.forbidden(record, self._now_ms)
@@ -345,7 +330,7 @@ class Candidates:
     def _behind(self, waiting: _Waiting, record: PodRecord) -> Reason | None:
         """Why a pod of a strict queue may not start before the one that is first."""
         head = waiting.strict_head
-        if head is None or head.slots is not None or head.uid == record.uid:
+        if head is None or head.slots is not None or head.uid == record.uid or self.completing:
             return None
         if getattr(record.wants, head.resource, 1) <= 0:
             return None

@@ -144,6 +144,7 @@ class Engine:
             record = self.roster.records.get(facts.uid) or self.roster.enter(facts, now_ms)
             self.roster.leave(facts.uid)
             record.facts, record.reason = facts, None
+            record.read_back()
             record.move(Stage.BOUND, f"bound to {facts.node_name}", now_ms)
             self.roster.rejoin(record)
             if facts.phase == "Running":

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from scheduler.allocation import FULL_MILLI, Allocation, DeviceShare
+from scheduler.kernels.arrays import NodeArrays
 from scheduler.placement import share_of_device
 from scheduler.request import Demand, Request
 from scheduler.state import ClusterState
@@ -64,29 +65,43 @@ def problem(state: ClusterState, slot: int, request: Request, devices: Devices) 
     wanted = request.device_count if by_rows else 0
     if len(devices) != wanted or len({share.index for share in devices}) != wanted:
         return f"{wanted} different devices are needed, not {len(devices)}"
+    rows = _Rows(nodes, slot)
     for share in devices:
-        found = _device_problem(state, slot, request, share)
+        found = _device_problem(rows, request, share)
         if found is not None:
             return f"device {share.index} {found}"
-    opened = sum(int(nodes.device_holders[slot, share.index] == 0) for share in devices)
+    opened = sum(rows.holders[share.index] == 0 for share in devices)
     if opened > nodes.openable[slot]:
         return "the node's count of devices leaves fewer untouched ones"
     return None
 
 
-def _device_problem(state: ClusterState, slot: int, request: Request, share: DeviceShare) -> str | None:
-    nodes, row = state.arrays, share.index
-    if row >= nodes.device_count[slot] or not nodes.device_healthy[slot, row]:
+class _Rows:
+    """The devices of one node, out of the arrays: one by one that takes longer."""
+
+    __slots__ = ("count", "healthy", "holders", "room_mib", "room_milli", "total_mib")
+
+    def __init__(self, nodes: NodeArrays, slot: int) -> None:
+        self.count = int(nodes.device_count[slot])
+        self.healthy: list[bool] = nodes.device_healthy[slot].tolist()
+        self.holders: list[int] = nodes.device_holders[slot].tolist()
+        self.total_mib: list[int] = nodes.device_total_mib[slot].tolist()
+        self.room_milli: list[int] = nodes.device_room_milli[slot].tolist()
+        self.room_mib: list[int] = nodes.device_room_mib[slot].tolist()
+
+
+def _device_problem(rows: _Rows, request: Request, share: DeviceShare) -> str | None:
+    row = share.index
+    if row >= rows.count or not rows.healthy[row]:
         return "is not there or not healthy"
-    total_mib = int(nodes.device_total_mib[slot, row])
+    total_mib = rows.total_mib[row]
     if (share.milli, share.memory_mib) != share_of_device(request, total_mib):
         return "would give another part than the pod asks for"
     if request.demand is Demand.WHOLE:
-        return "is in use" if nodes.device_holders[slot, row] else None
+        return "is in use" if rows.holders[row] else None
     if not share.milli and not total_mib:
         return "has memory of unknown size"
-    room_milli, room_mib = nodes.device_room_milli[slot, row], nodes.device_room_mib[slot, row]
-    fits = room_milli >= share.milli if share.milli else room_mib >= share.memory_mib
+    fits = rows.room_milli[row] >= share.milli if share.milli else rows.room_mib[row] >= share.memory_mib
     return None if fits else "has too little left"
 
 

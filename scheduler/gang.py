@@ -52,6 +52,8 @@ class Gang:
     """The member whose Binding is the first of the gang and on its way; nobody knows yet whether it takes effect."""
     forward: bool = False
     """Some member is bound: the others follow, and nothing is taken back."""
+    left_bind: bool = False
+    """Some member that waited at bind lost its place or left the gang, and nobody has told it yet."""
     broken_since_ms: int | None = None
     """Since when members run although there are too few of them."""
 
@@ -67,6 +69,7 @@ class Gang:
     def remove(self, uid: str, *, ended: bool = False) -> None:
         """A pod left; `ended` says that it ran to its end."""
         record = self.members.pop(uid, None)
+        self.left_bind = self.left_bind or (record is not None and record.at_barrier)
         if record is not None and ended:
             leaf = record.membership.leaf
             self.ended[leaf] = self.ended.get(leaf, 0) + 1
@@ -117,6 +120,13 @@ class View:
         if group.is_leaf:
             return self._has(group) >= self.minimum(group)
         return sum(map(self.satisfied, group.children)) >= _needed(group)
+
+    def broken(self, group: Group | None = None) -> set[str]:
+        """The leaves with pods that have a place, in groups that are below their minimum, needed or not."""
+        group = self.root if group is None else group
+        if not self.satisfied(group):
+            return {leaf.name for leaf in group.leaves() if self._has(leaf)}
+        return set().union(*(self.broken(child) for child in group.children))
 
     def minimum(self, leaf: Group) -> int:
         """Of pods in a leaf, without those that have ended."""

@@ -19,6 +19,7 @@ from scheduler.ground import Ground, Slots
 from scheduler.landscape import Near, Path
 from scheduler.reason import Code, Reason
 from scheduler.record import PodRecord
+from scheduler.request import Demand
 from scheduler.second_look import SecondLook
 
 SEPARATOR: Final = "/"
@@ -165,12 +166,21 @@ class GangPlacing:
         every = np.flatnonzero(self._cluster.state.occupied)
         buckets = list(part.all_buckets())
         wanted = sum(len(bucket.records) for bucket in buckets)
-        fitting = sum(ground.fill(bucket, bucket.records, every) for bucket in buckets)
-        ground.undo(0)
+        fitting = _counted(ground, buckets)
+        if fitting is None:
+            fitting = sum(ground.fill(bucket, bucket.records, every) for bucket in buckets)
+            ground.undo(0)
         numbers: dict[str, int | str] = {"gang": str(gang.key), "pods": wanted, "fitting": fitting}
         if fitting == wanted and part.near is not None and part.near.required is not None:
             numbers["level"] = part.near.topology.levels[part.near.required]
         return Reason(Code.GANG_DOES_NOT_FIT, numbers)
+
+
+def _counted(ground: Ground, buckets: Sequence[Bucket]) -> int | None:
+    """How many pods there is room for, where that is known without trying each: it takes long for thousands."""
+    if len(buckets) > 1 or buckets[0].alone or buckets[0].request.demand is Demand.SHARE:
+        return None
+    return min(int(ground.copies(buckets[0]).sum()), len(buckets[0].records))
 
 
 class _Occupied:

@@ -139,6 +139,8 @@ class Search:
     def _buckets(self, buckets: list[Bucket], slots: Slots, packing: Packing | None) -> bool:
         for bucket in buckets:
             self._tries += 1
+            if self._ground.copies(bucket)[slots].sum() < len(bucket.records):
+                return False  # thousands of pods are not tried in vain
             if packing is not None:
                 if not self._pack(bucket, slots, packing):
                     return False

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from scheduler.barrier import Barrier
+from scheduler.barrier import Barrier, goes_forward
 from scheduler.engine_settings import EngineSettings
 from scheduler.gang import Gang
 from scheduler.instruction import Evict
@@ -23,37 +23,55 @@ class GangUpkeep:
         self._broken: dict[object, Gang] = {}
 
     def before_planning(self, now_ms: int) -> None:
-        """Notes which gangs run below their minimum: they are completed before anything else is planned."""
+        """Notes which gangs run below their minimum, and lets go on at bind who need not wait any longer."""
         for key in self._gangs.touched:
             gang = self._gangs.by_key.get(key)
             if gang is None:
                 self._broken.pop(key, None)
+                self._barrier.on_decided(key)
                 continue
             self._note(gang, now_ms)
+            self._barrier.look_again(gang)
 
-    def after_planning(self, now_ms: int) -> None:
-        """A gang of which some have places, none is bound and too few are left gives all back. Evicts what is due."""
+    def after_planning(self, now_ms: int) -> bool:
+        """A gang of which some have places, none is bound and that cannot be whole gives all back. Evicts what is due.
+
+        While those that it lacks are only put off for a moment, the others keep their places. Returns whether some gave
+        theirs back, so that another round should follow.
+        """
+        gave_up = False
         touched, self._gangs.touched = self._gangs.touched, {}
         for key in touched:
             gang = self._gangs.by_key.get(key)
-            if gang is None:
+            if gang is None or gang.forward or not _has_places(gang) or _is_satisfied(gang):
                 continue
-            if not gang.forward and _has_places(gang) and not _is_satisfied(gang):
-                again_ms = now_ms + self._settings.release_backoff_ms
-                self._barrier.give_up(gang, "its gang lost a member", now_ms, again_ms)
+            if _can_form(gang) and not self._was_tried_in_vain(gang):
+                self._gangs.touch(gang)
+                continue
+            self._barrier.give_up(gang, "its gang cannot be whole", now_ms)
+            gave_up = True
         for gang in list(self._broken.values()):
             if gang.broken_since_ms is not None:
                 self._end_if_due(gang, now_ms)
+        return gave_up
+
+    def _was_tried_in_vain(self, gang: Gang) -> bool:
+        waits = next((uid for uid in gang.members if uid in self._roster.waiting), None)
+        if waits is None:
+            return False
+        group = self._roster.line.alike(self._roster.waiting[waits])
+        return group.block is not None or group.vain_at is not None
 
     def _note(self, gang: Gang, now_ms: int) -> None:
         running = any(one.stage is Stage.BOUND for one in gang.members.values())
-        under_way = any(one.stage is Stage.BINDING and not one.at_barrier for one in gang.members.values())
-        gang.forward = (running or (gang.forward and under_way)) and gang.spec is not None
-        if gang.spec is None or not running or _is_satisfied(gang, bound_only=True):
+        begun_here, gang.forward = gang.forward, running or (gang.forward and goes_forward(gang, now_ms))
+        if gang.forward and gang.opening is not None:
+            gang.opening = None  # the watch was faster than the answer
+        if gang.spec is None or not running or not _broken(gang, bound_only=True):
             gang.broken_since_ms = None
             self._broken.pop(gang.key, None)
         elif gang.broken_since_ms is None:
-            since_ms = gang.spec.stale_since_ms
+            since_ms = None if begun_here else gang.spec.stale_since_ms
             gang.broken_since_ms = now_ms if since_ms is None else since_ms
             self._broken[gang.key] = gang
             grace_ms = self._grace_ms(gang)
@@ -72,23 +90,40 @@ class GangUpkeep:
         """Restarts what is left of the gang: its owner makes the pods anew."""
         grace_ms = self._grace_ms(gang)
         assert gang.broken_since_ms is not None
-        if grace_ms is None or now_ms < gang.broken_since_ms + grace_ms:
-            return
+        broken = _broken(gang)
+        if grace_ms is None or now_ms < gang.broken_since_ms + grace_ms or not broken:
+            return  # or those that it lacks are on their way
         gang.broken_since_ms = now_ms  # evictions that fail are ordered again after another grace
         self._roster.alarm(now_ms + max(grace_ms, self._settings.release_backoff_ms))
-        for record in _running(gang):
+        for record in _running(gang, broken):
             facts = record.facts
             self._roster.outbox.append(Evict(facts.uid, facts.namespace, facts.name, f"{gang.key} lost too many pods"))
 
 
-def _running(gang: Gang) -> Iterator[PodRecord]:
-    return (one for one in gang.members.values() if one.stage is Stage.BOUND and one.facts.deleted_ms is None)
+def _running(gang: Gang, leaves: set[str]) -> Iterator[PodRecord]:
+    there = (one for one in gang.members.values() if one.stage is Stage.BOUND and one.facts.deleted_ms is None)
+    return (one for one in there if one.membership.leaf in leaves)
 
 
 def _has_places(gang: Gang) -> bool:
     return any(record.has_place for record in gang.members.values())
 
 
-def _is_satisfied(gang: Gang, *, bound_only: bool = False) -> bool:
-    view = gang.view(lambda record: record.stage is Stage.BOUND) if bound_only else gang.view()
+def _can_form(gang: Gang) -> bool:
+    """Whether there are pods enough, with and without a place."""
+    return gang.spec is not None and gang.view().can_form(gang.spec.root)
+
+
+def _is_satisfied(gang: Gang) -> bool:
+    if gang.spec is None:
+        return False
+    view = gang.view()
     return view.satisfied(view.root)
+
+
+def _broken(gang: Gang, *, bound_only: bool = False) -> set[str]:
+    """The leaves of which pods run, or have a place, in groups that are below their minimum."""
+    if gang.spec is None:
+        return set()
+    view = gang.view(lambda record: record.stage is Stage.BOUND) if bound_only else gang.view()
+    return view.broken()

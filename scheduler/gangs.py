@@ -138,6 +138,13 @@ class Gangs:
         self._clues.pop(record.uid, None)
         self._seek(record.uid, set())
 
+    def ended(self, uid: str) -> None:
+        """A member that nobody has seen before ran to its end."""
+        found = self.membership(uid)
+        if found.gang is not None and not _goes_alone(found.spec):
+            gang = self.by_key.setdefault(found.gang, Gang(found.gang, found.spec, found.missing))
+            gang.ended[found.leaf] = gang.ended.get(found.leaf, 0) + 1
+
     def touch(self, gang: Gang) -> None:
         """Something about the gang changed: it has to be looked at."""
         self.touched[gang.key] = None

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scheduler.allocation import FULL_MILLI, Allocation, DeviceShare
 from scheduler.diagnosis import codes, why
 from scheduler.kernels import feasible, score
-from scheduler.kernels.arrays import SHARE, WHOLE, Ask
+from scheduler.kernels.arrays import SHARE, WHOLE, Ask, NodeArrays
 from scheduler.kernels.copies import count_copies
 from scheduler.request import Request
 from scheduler.state import ClusterState
@@ -120,21 +120,33 @@ def _judge(state: ClusterState, ask: Ask, mask: NDArray[np.bool_]) -> None:
 
 def _devices(state: ClusterState, request: Request, ask: Ask, slot: int) -> tuple[DeviceShare, ...] | None:
     """The devices on a node whose resources suffice, in the order of their index."""
-    nodes, buffers = state.arrays, state.scratch
-    buffers.fits[slot] = True
-    state.policy.judge(nodes, ask, buffers, slot, slot + 1)
-    if not buffers.fits[slot]:
-        return None
-    rows: list[int] = []
+    nodes = state.arrays
+    rows: list[int] | None = []
     if ask.demand == SHARE:
-        rows = sorted(buffers.rows[: ask.devices].tolist())
+        rows = _shared_rows(state, ask, slot)
     elif ask.demand == WHOLE and nodes.device_column[slot] == ask.device_column:
-        untouched = np.flatnonzero(nodes.device_healthy[slot] & (nodes.device_holders[slot] == 0))
-        rows = nearest(untouched, nodes.device_island[slot, untouched], ask.devices)
+        rows = _whole_rows(nodes, ask, slot)
     inventory = state.inventories[slot]
     assert inventory is not None
+    if rows is None:
+        return None
     shares = []
     for row in rows:
         milli, memory_mib = share_of_device(request, int(nodes.device_total_mib[slot, row]))
         shares.append(DeviceShare(row, memory_mib, milli, inventory.devices[row].uuid))
     return tuple(shares)
+
+
+def _shared_rows(state: ClusterState, ask: Ask, slot: int) -> list[int] | None:
+    buffers = state.scratch
+    buffers.fits[slot] = True
+    state.policy.judge(state.arrays, ask, buffers, slot, slot + 1)
+    return sorted(buffers.rows[: ask.devices].tolist()) if buffers.fits[slot] else None
+
+
+def _whole_rows(nodes: NodeArrays, ask: Ask, slot: int) -> list[int] | None:
+    """As `devices.judge_whole` and `nearest` decide; a kernel takes longer to call than this for one node."""
+    if nodes.device_count[slot] > 0 and nodes.openable[slot] < ask.devices:
+        return None
+    untouched = np.flatnonzero(nodes.device_healthy[slot] & (nodes.device_holders[slot] == 0))
+    return nearest(untouched, nodes.device_island[slot, untouched], ask.devices)

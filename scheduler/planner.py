@@ -77,7 +77,7 @@ def run(
     candidates = Candidates(cluster, line, now_ms, reservations)
     gang_turns = GangTurns(cluster, {} if gangs is None else gangs, now_ms, second_look=second_look)
     while (turn := candidates.next()) is not None:
-        if len(result.placed) >= limit or result.vain >= VAIN_SEARCHES:
+        if not candidates.completing and (len(result.placed) >= limit or result.vain >= VAIN_SEARCHES):
             result.more = True
             break
         record, group = turn

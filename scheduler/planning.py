@@ -75,10 +75,10 @@ class Planning:
             self._roster.back_off(record, self._settings.longest_backoff_ms, now_ms)
         if result.again_ms is not None:
             self._roster.alarm(result.again_ms)
-        self._upkeep.after_planning(now_ms)
+        again = self._upkeep.after_planning(now_ms)
         self._exposure.look(now_ms)
         self._take_back_nominations()
-        return result.more and len(result.placed) < room
+        return again or (result.more and len(result.placed) < room)
 
     def question(self) -> Question | None:
         """What is to be answered beside the loop; each is given once."""

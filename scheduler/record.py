@@ -16,9 +16,11 @@ from scheduler.membership import ALONE, Membership
 from scheduler.pod import PodFacts
 from scheduler.reason import Code, Reason
 from scheduler.request import Request, RequestError
+from topology import vocabulary
 
 STORY_LENGTH: Final = 32
 FIRST_FACT_MS: Final = 1000
+MOST_DIGITS: Final = 10
 
 
 class Stage(StrEnum):
@@ -140,6 +142,13 @@ class PodRecord:
         released = self.was_gated and not facts.gates and not self.exposed
         self.rank = order.rank(uid=facts.uid, priority=facts.priority, created_ms=facts.created_ms, released=released)
 
+    def read_back(self) -> None:
+        """What was written with the Binding, where it is not known any more: after a restart."""
+        written = self.facts.annotations.get(vocabulary.RANK, "")
+        if self.gang_rank < 0 and written.isascii() and written.isdecimal() and len(written) < MOST_DIGITS:
+            self.gang_rank = int(written)
+            self.domain = self.facts.annotations.get(vocabulary.TOPOLOGY_DOMAIN, "")
+
     def settled(self, now_ms: int) -> bool:
         """Whether no Binding of the pod can take effect any more: only then may its place be given away."""
         return (self.stage is not Stage.BINDING or self.at_barrier) and self.unsure_until_ms <= now_ms
@@ -150,7 +159,10 @@ class PodRecord:
         if last is None or (last.stage, last.cause) != (stage, cause):
             self.story.append(Step(now_ms, stage, cause))
         self.stage = stage
-        self.at_barrier = self.at_barrier and stage is Stage.BINDING
+        if self.at_barrier and stage is not Stage.BINDING:
+            self.at_barrier = False
+            if self.gang is not None:
+                self.gang.left_bind = True
         self.has_place = stage in PLACED and (stage is not Stage.BOUND or self.facts.deleted_ms is None)
 
     def learn_offered(self, nodes: frozenset[str], now_ms: int, longest_ms: int) -> int:

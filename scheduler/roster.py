@@ -121,10 +121,16 @@ class Roster:
             if gang is not None:
                 self.line.changed(gang)
 
+    def look_at_gang_of(self, record: PodRecord) -> None:
+        """The record got or lost its place, or may get one no longer: its gang has to be looked at."""
+        if record.gang is not None:
+            self.gangs.touch(record.gang)
+
     # -- who waits -----------------------------------------------------------------------------------------------
 
     def wait(self, record: PodRecord, cause: str, now_ms: int) -> None:
         """The pod wants a (new) plan. One that no queue takes waits for that first."""
+        self.look_at_gang_of(record)
         choice = self._accounts.choice(record.facts)
         if choice.queue is None:
             self._turn_away(record, choice, now_ms)
@@ -137,12 +143,6 @@ class Roster:
             if record.facts.nominated_node is not None:
                 self.unnamed.append(record)
         record.move(Stage.WAITING, cause, now_ms)
-        self.touch(record)
-
-    def touch(self, record: PodRecord) -> None:
-        """The pod may have lost its place: its gang, if it has one, has to be looked at."""
-        if record.gang is not None:
-            self.gangs.touch(record.gang)
 
     def _join(self, record: PodRecord, queue: str) -> None:
         """The pod joins the line of a leaf."""
@@ -199,7 +199,7 @@ class Roster:
             self.line.remove(record)
             self._accounts.unwant(uid)
             record.vain = record.search_again_ms = 0
-            self.touch(record)
+            self.look_at_gang_of(record)
 
     def back_off(self, record: PodRecord, wait_ms: int, now_ms: int) -> None:
         """The pod is not tried again before a while has passed."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -12,6 +11,7 @@ from numpy.typing import NDArray
 from scheduler.allocation import FULL_MILLI, DeviceShare
 from scheduler.journal import Journal
 from scheduler.kernels import arrays as layout
+from scheduler.kernels import holding
 from scheduler.kernels.arrays import Ask, NodeArrays, Scratch
 from scheduler.kernels.devices import MOST_REST
 from scheduler.policy import PlacementPolicy, Policy
@@ -245,24 +245,10 @@ class ClusterState:
         self._arrays.openable[slot] = self._openable(slot)
         self.version += 1
 
-    def _hold(self, slot: int, devices: Iterable[DeviceShare], sign: int) -> None:
-        arrays = self._arrays
-        for share in devices:
-            row = share.index
-            if row >= arrays.device_count[slot]:
-                continue
-            total_mib = int(arrays.device_total_mib[slot, row])
-            arrays.device_free_milli[slot, row] -= sign * share.milli
-            arrays.device_free_mib[slot, row] -= sign * held_mib(share, total_mib)
-            arrays.device_holders[slot, row] += sign
-            holders = arrays.device_holders[slot, row]
-            if arrays.device_healthy[slot, row] and holders == (1 if sign > 0 else 0):
-                arrays.idle[slot] -= sign
-            if share.milli < FULL_MILLI:
-                arrays.device_sharers[slot, row] += sign
-                if arrays.device_sharers[slot, row] == (1 if sign > 0 else 0):
-                    arrays.shared[slot] += sign
-            arrays.device_room_milli[slot, row], arrays.device_room_mib[slot, row] = self._room(slot, row)
+    def _hold(self, slot: int, devices: tuple[DeviceShare, ...], sign: int) -> None:
+        if devices:
+            held = np.array([(share.index, share.milli, share.memory_mib) for share in devices], np.int64)
+            holding.hold(self._arrays, slot, held, sign)
 
     def _openable(self, slot: int) -> int:
         arrays = self._arrays

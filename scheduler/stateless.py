@@ -6,14 +6,11 @@ What pods that are being deleted hold counts as about to be free, and a pod that
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final
 
-from queues.amounts import Amounts
 from queues.spec import QueueSpec
-from queues.tree import Finding
-from scheduler import expectation, planner
-from scheduler.allocation import DeviceShare
+from scheduler import expectation, planner, stale_gangs
 from scheduler.candidates import Candidates
 from scheduler.claim import DEFAULT_RULES, ClaimRules, misunderstandings
 from scheduler.cluster import Cluster
@@ -24,6 +21,7 @@ from scheduler.line import Alike, Line
 from scheduler.now_and_later import BoundRules, NowAndLater, When
 from scheduler.object_facts import Objects
 from scheduler.object_index import NO_OBJECTS
+from scheduler.plan_answer import Pending, Placement, PlanAnswer, QueueShare
 from scheduler.pod import PodFacts
 from scheduler.policy import PlacementPolicy, Strategy
 from scheduler.reason import Code, Reason
@@ -43,7 +41,8 @@ EXACT_LIMIT: Final = 0.5
 class PlanInput:
     """A cluster at one moment, its nodes, pods and queues in any order. `now_ms` is epoch milliseconds.
 
-    Without `allocate` nothing is placed: only the reasons of those that may not start or fit nowhere are found.
+    Without `allocate` nothing is placed: only the reasons of those that may not start or fit nowhere are found. With
+    `stale` gangs that have run below their minimum for too long are restarted.
     """
 
     nodes: tuple[NodeFacts, ...]
@@ -55,55 +54,16 @@ class PlanInput:
     queues: tuple[QueueSpec, ...] = ()
     rules: ClaimRules = DEFAULT_RULES
     allocate: bool = True
+    stale: bool = False
     topologies: tuple[Topology, ...] = ()
     objects: Objects = NO_OBJECTS
-
-
-@dataclass(frozen=True, slots=True)
-class Placement:
-    """Where a pod goes, with its devices; `after-release` when it needs what somebody is still about to give back."""
-
-    pod: PodFacts
-    node: str
-    devices: tuple[DeviceShare, ...]
-    when: When
-
-
-@dataclass(frozen=True, slots=True)
-class Pending:
-    """Pods of one workload that have to wait, and why."""
-
-    workload: str
-    pods: tuple[PodFacts, ...]
-    reason: Reason
-
-
-@dataclass(frozen=True, slots=True)
-class QueueShare:
-    """A queue after the round: what it is entitled to, holds, and wants in all. The fair share is that of the round."""
-
-    name: str
-    fair_share: Amounts
-    allocated: Amounts
-    requested: Amounts
-
-
-@dataclass(slots=True)
-class PlanAnswer:
-    """The round's outcome, in the order in which it was decided."""
-
-    placements: list[Placement] = field(default_factory=list)
-    pending: list[Pending] = field(default_factory=list)
-    queues: list[QueueShare] = field(default_factory=list)
-    findings: tuple[Finding, ...] = ()
-    warnings: list[str] = field(default_factory=list)
 
 
 def plan(given: PlanInput) -> PlanAnswer:
     """One round over the waiting pods of the given cluster. The order of nodes, pods and queues makes no difference."""
     answer = PlanAnswer()
     gangs = Gangs(given.objects, recognise)
-    pods = [_looked_at(pod, gangs, given) for pod in sorted(given.pods, key=lambda pod: (pod.namespace, pod.name))]
+    pods = [_looked_at(pod, gangs, given) for pod in sorted(given.pods, key=_order)]
     views = NowAndLater(
         lambda: _empty(given),
         (pod for pod in pods if pod.node_name is not None and not pod.finished),
@@ -127,8 +87,14 @@ def plan(given: PlanInput) -> PlanAnswer:
         else:
             round_.add(record, choice.queue)
     round_.run(answer)
+    if given.stale:
+        answer.evictions += stale_gangs.evictions(gangs, given.now_ms)
     answer.findings = views.later.accounts.tree.findings
     return answer
+
+
+def _order(pod: PodFacts) -> tuple[str, str, str]:
+    return pod.namespace, pod.name, pod.uid
 
 
 def _looked_at(pod: PodFacts, gangs: Gangs, given: PlanInput) -> PodFacts:
@@ -138,7 +104,11 @@ def _looked_at(pod: PodFacts, gangs: Gangs, given: PlanInput) -> PodFacts:
 def _join_the_placed(pods: list[PodFacts], gangs: Gangs, given: PlanInput) -> None:
     """Pods on nodes are members of their gangs, those that are about to go as such."""
     for pod in pods:
-        if pod.node_name is None or pod.finished or pod.scheduler_name != given.rules.scheduler_name:
+        if pod.scheduler_name != given.rules.scheduler_name:
+            continue
+        if pod.phase == "Succeeded":
+            gangs.ended(pod.uid)
+        if pod.node_name is None or pod.finished:
             continue
         record = PodRecord(pod, constraints_of(pod), None, None, since_ms=given.now_ms)
         record.move(Stage.BOUND, "on its node", given.now_ms)

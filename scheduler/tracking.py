@@ -34,6 +34,7 @@ class Tracking:
 
     def resume(self, record: PodRecord, cause: str, now_ms: int) -> None:
         """Puts the pod where it belongs. One without a place waits for one, unless something is in its way."""
+        self._roster.look_at_gang_of(record)
         if record.facts.deleted_ms is not None:
             self._leaves(record, now_ms)
         elif record.settled(now_ms):
@@ -45,7 +46,6 @@ class Tracking:
         if record.settled(now_ms):
             self._cluster.release(record.uid)
             record.move(Stage.HELD, "being deleted", now_ms)
-            self._roster.touch(record)
 
     def _goes_on(self, record: PodRecord, cause: str, now_ms: int) -> None:
         facts = record.facts

@@ -41,12 +41,22 @@ def lines(answer: dict[str, Any]) -> list[str]:
     out += [f"  device   {device['index']}: {_share(device)}" for device in answer["devices"]]
     if answer["reason"]:
         out.append(f"  reason   {answer['reason']['message']}  [{answer['reason']['code']}]")
+    out += _gang(answer.get("gang"))
     out += _wait(answer)
     if answer["difference"]:
         out.append(f"  note     {answer['difference']}")
     if not answer["active"]:
         out.append(f"  note     {ops_client.STANDBY}")
     return out + [_step(step) for step in answer["story"]]
+
+
+def _gang(gang: dict[str, Any] | None) -> list[str]:
+    """Its gang, where it has one."""
+    if gang is None:
+        return []
+    needs = gang["missing"] or f"needs {gang['minimum']:,}"
+    leaf = f", in {gang['leaf']['name']}" if gang["leaf"]["name"] else ""
+    return [f"  gang     {gang['key']}{leaf}: {gang['present']:,} pods, {gang['placed']:,} with a place, {needs}"]
 
 
 def _wait(answer: dict[str, Any]) -> list[str]:

@@ -6,7 +6,7 @@ import time
 
 import numpy as np
 
-from scheduler.kernels import _jit, arrays, copies, devices, diagnose, feasible, score
+from scheduler.kernels import _jit, arrays, copies, devices, diagnose, feasible, holding, score
 
 
 def warm() -> float:
@@ -23,6 +23,7 @@ def warm() -> float:
     devices.judge_whole(nodes, ask, buffers.fits, 0, 1)
     devices.judge_share(nodes, ask, 0, buffers, 0, 1)
     copies.count_copies(nodes, ask, np.ones(1, np.bool_), np.zeros(1, np.int64))
+    holding.hold(nodes, 0, np.zeros((1, 3), np.int64), 1)
     score.share_costs(nodes.idle, buffers.fits, buffers.opened, buffers.left, 0, 1, buffers.cost)
     score.plain_costs(nodes, ask, rules, buffers.fits, 1, buffers.cost)
     score.cheapest(buffers.cost, nodes.rank, 1)

@@ -12,6 +12,8 @@ from dataclasses import dataclass, field, replace
 from scheduler.cluster import Cluster
 from scheduler.engine import Engine, EngineSettings
 from scheduler.instruction import BindOrder, Instruction, Nominate, Release
+from scheduler.object_facts import Objects
+from scheduler.object_index import NO_OBJECTS
 from scheduler.pod import Container, PodFacts
 from scheduler.policy import PlacementPolicy
 from topology import vocabulary
@@ -102,10 +104,10 @@ def share(name: str, fraction: str, devices: int = 1, **other: object) -> PodFac
     return pod(name, annotations=annotations, **other)  # type: ignore[arg-type]
 
 
-def engine(policy: PlacementPolicy | None = None, **settings: object) -> Engine:
+def engine(policy: PlacementPolicy | None = None, objects: Objects = NO_OBJECTS, **settings: object) -> Engine:
     """An engine with an empty cluster."""
     cluster = Cluster(inventory=InventorySettings(), policy=policy or PlacementPolicy())
-    return Engine(cluster, EngineSettings(**settings))  # type: ignore[arg-type]
+    return Engine(cluster, EngineSettings(**settings), objects)  # type: ignore[arg-type]
 
 
 @dataclass

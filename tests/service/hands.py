@@ -56,8 +56,10 @@ class Clock:
 class Stage:
     """A service, its hands, its clock, and one node with four devices."""
 
-    def __init__(self, catch_up: Callable[[], Awaitable[None]] | None = None, **settings: Any) -> None:
-        self.hands = Hands()
+    def __init__(
+        self, catch_up: Callable[[], Awaitable[None]] | None = None, hands: Hands | None = None, **settings: Any
+    ) -> None:
+        self.hands = hands or Hands()
         self.clock = Clock()
         self.not_ready: str | None = None
         self.forgot = 0
