@@ -29,9 +29,10 @@ def sentence(code: Code, numbers: Mapping[str, int | str]) -> str | None:
 
 
 def _does_not_fit(numbers: Mapping[str, int | str]) -> str:
-    gang, pods, fitting = numbers["gang"], numbers["pods"], numbers["fitting"]
+    gang, fitting = numbers["gang"], numbers["fitting"]
+    wanted = "1 pod more" if numbers["pods"] == 1 else f"{numbers['pods']} pods at once"
     if "level" in numbers:
-        return f"{gang} needs room for {pods} pods at once near one another: no domain of {numbers['level']} has it"
-    if fitting == pods:
-        return f"{gang} needs room for {pods} pods at once near one another, and there is no such place"
-    return f"{gang} needs room for {pods} pods at once, there is room for {fitting}"
+        return f"{gang} needs room for {wanted} near one another: no domain of {numbers['level']} has it"
+    if fitting == numbers["pods"]:
+        return f"{gang} needs room for {wanted} near one another, and there is no such place"
+    return f"{gang} needs room for {wanted}, there is room for {fitting}"

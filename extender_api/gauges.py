@@ -124,9 +124,10 @@ class Gauges:
         self._count(metrics.notices_lost, notices.failed, "failed")
 
     def _count(self, counter: prometheus_client.Counter, total: int, *labels: str) -> None:
-        """Brings a counter to a total that is kept elsewhere."""
+        """Brings a counter to a total that is kept elsewhere; one that began anew began at nothing."""
         key = (counter, *labels)
-        counter.labels(*labels).inc(total - self._counted[key])
+        known = self._counted[key]
+        counter.labels(*labels).inc(total - known if total >= known else total)
         self._counted[key] = total
 
 

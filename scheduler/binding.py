@@ -45,6 +45,8 @@ class Binding:
         if record.bind_not_before_ms > now_ms:
             return BindRefusal("binds of this pod keep failing; it waits a little before the next")
         if entry is None or not (entry.bound or self._cluster.ledger.sound(entry.uid)):
+            if not record.settled(now_ms):
+                return BindRefusal("an earlier bind of this pod may still take effect: its place is kept until then")
             refusal = self._book(record, node, now_ms)
             if refusal is not None:
                 return refusal
@@ -124,7 +126,7 @@ class Binding:
         """After a bind that failed. One that keeps failing gets its place back only after a wait."""
         record.failures += 1
         record.unsure_until_ms = now_ms + self._settings.unsure_ms
-        hold_ms = self._settings.booking_deadline_ms
+        hold_ms = max(self._settings.booking_deadline_ms, self._settings.unsure_ms)
         if record.failures >= PATIENCE:
             record.bind_not_before_ms = now_ms + self._settings.backoff_ms(record.failures)
             hold_ms = self._settings.unsure_ms

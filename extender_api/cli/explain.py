@@ -41,7 +41,7 @@ def lines(answer: dict[str, Any]) -> list[str]:
     out += [f"  device   {device['index']}: {_share(device)}" for device in answer["devices"]]
     if answer["reason"]:
         out.append(f"  reason   {answer['reason']['message']}  [{answer['reason']['code']}]")
-    out += _gang(answer["gang"])
+    out += _gang(answer.get("gang"))
     out += _wait(answer)
     if answer["difference"]:
         out.append(f"  note     {answer['difference']}")

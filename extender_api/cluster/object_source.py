@@ -133,7 +133,9 @@ class ObjectSource:
                 continue
             if known is not None:
                 self._leave(known)
-            watched = Watched(object_codec(kind, versions[0]), kind.path(versions[0]), optional=True)
+            watched = Watched(
+                object_codec(kind, versions[0]), kind.path(versions[0]), optional=True, name=kind.definition
+            )
             reflector = Reflector(self._client, watched, self._changed, self._settings)
             task = group.create_task(reflector.run(), name=f"watch {kind.definition}")
             self._followed[kind] = _Followed(versions[0], reflector, task)

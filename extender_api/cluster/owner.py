@@ -34,7 +34,12 @@ NOT_KEPT: Final = frozenset(
 STATUS_KEPT: Final = frozenset(
     {"succeeded", "completedIndexes", "failedIndexes", "restarts", "terminalState", "rayClusterName"}
 )
-"""All that is kept of a status, and only where it is a plain value: the rest changes with every pod."""
+"""What is kept of a status where it is a plain value: the rest changes with every pod."""
+SUCCEEDED: Final = "succeeded"
+ACTIVE: Final = "active"
+"""Kept of a Job once one of its pods has succeeded: before that it says nothing, and changes with every pod."""
+REPLICA_STATUSES: Final = "replicaStatuses"
+"""By kind of replica, of which only what succeeded is kept."""
 _ANNOTATIONS_NOT_KEPT: Final = "kubectl.kubernetes.io/"
 DEEPEST: Final = 64
 
@@ -79,12 +84,24 @@ def object_facts(model: ObjectModel, api_version: str, kind: str) -> ObjectFacts
         owner=controller(meta),
         created_ms=epoch_ms(meta.get("creationTimestamp"), "metadata", "creationTimestamp") or 0,
         spec=_reduced(model.get("spec") or {}, DEEPEST),
-        status={
-            key: value
-            for key, value in (model.get("status") or {}).items()
-            if key in STATUS_KEPT and isinstance(value, str | int | float)
-        },
+        status=_status(model.get("status") or {}),
     )
+
+
+def _status(said: Json) -> Json:
+    kept: dict[str, Any] = {
+        key: value for key, value in said.items() if key in STATUS_KEPT and isinstance(value, str | int | float)
+    }
+    active = said.get(ACTIVE)
+    if kept.get(SUCCEEDED) and isinstance(active, int):
+        kept[ACTIVE] = active
+    replicas = said.get(REPLICA_STATUSES)
+    if isinstance(replicas, dict):
+        counts = {kind: one.get(SUCCEEDED) for kind, one in replicas.items() if isinstance(one, dict)}
+        done = {kind: {SUCCEEDED: count} for kind, count in counts.items() if count and isinstance(count, int)}
+        if done:
+            kept[REPLICA_STATUSES] = done
+    return kept
 
 
 def _key(meta: MetaModel) -> str:

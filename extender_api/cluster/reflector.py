@@ -71,12 +71,14 @@ class Watched(Generic[Facts]):
     """What a reflector follows: a codec, the path of the collection, and selectors as query parameters.
 
     An `optional` kind may be one that the cluster does not have or that may not be read: then there are no objects.
+    `name` tells it from kinds of other groups, in logs and metrics; "": the codec's kind does.
     """
 
     codec: Codec[Any, Facts]
     path: str
     selectors: Mapping[str, str] = field(default_factory=dict)
     optional: bool = False
+    name: str = ""
 
 
 _SHORTEST_WATCH_S: Final = 1.0
@@ -102,7 +104,7 @@ class Reflector(Generic[Facts]):
         self.objects: Final[dict[str, Facts]] = {}
         self.synced: Final = asyncio.Event()
         self.stats: Final = ReflectorStats()
-        self.kind: Final = watched.codec.kind
+        self.kind: Final = watched.name or watched.codec.kind
         self.absent = False
         """Whether an optional kind is not there, or may not be read."""
         self.unreadable: dict[str, str] = {}

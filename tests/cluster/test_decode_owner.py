@@ -77,7 +77,7 @@ def test_all_that_plays_a_part_is_kept() -> None:
             },
             "groups": [{"name": "g"}],
         },
-        status={"succeeded": 3, "completedIndexes": "0-2"},
+        status={"succeeded": 3, "completedIndexes": "0-2", "active": 1},
     )
     assert found.group == "batch"
 
@@ -114,10 +114,23 @@ def test_what_is_dropped_is_dropped_everywhere_and_changes_nothing(spec: dict[st
     assert found.status == {}
 
 
+def test_what_is_active_is_kept_once_something_has_succeeded() -> None:
+    assert JOBS.one(job(status={"active": 3})).status == {}
+    assert JOBS.one(job(status={"active": 3, "succeeded": 0})).status == {"succeeded": 0}
+    assert JOBS.one(job(status={"active": 3, "succeeded": 1})).status == {"succeeded": 1, "active": 3}
+
+
+def test_of_replicas_what_has_succeeded_is_kept() -> None:
+    said = {"Worker": {"active": 1, "succeeded": 2}, "Master": {"active": 1}, "Chief": None, "PS": {"succeeded": "x"}}
+    found = JOBS.one(job(status={"replicaStatuses": said})).status
+    assert found == {"replicaStatuses": {"Worker": {"succeeded": 2}}}
+    assert JOBS.one(job(status={"replicaStatuses": {"Worker": {"active": 1}}})).status == {}
+
+
 @given(st.dictionaries(st.sampled_from([*sorted(STATUS_KEPT), "ready", "active"]), JSON))
 def test_a_status_is_plain_values_alone(status: dict[str, Any]) -> None:
     found = JOBS.one(job(status=status)).status
-    assert found.keys() <= STATUS_KEPT
+    assert found.keys() <= {*STATUS_KEPT, "active"}
     assert not any(isinstance(value, dict | list) or value is None for value in found.values())
 
 

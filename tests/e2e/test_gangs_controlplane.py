@@ -29,6 +29,7 @@ pytestmark = [
 ]
 
 LARGE: Final = 128
+NO_ROOM: Final = "needs room for"
 GANGS, SIZE, ROOM_FOR = 50, 10, 30
 
 
@@ -70,14 +71,15 @@ def test_of_fifty_gangs_thirty_fit(
         eventually(lambda: len(_told(kube, namespace)) == (GANGS - ROOM_FOR) * SIZE, "all others say why", 120, 0.5)
         assert seen.sizes() == [SIZE] * ROOM_FOR
     assert not seen.torn
-    assert all("gang" in text for text in _told(kube, namespace).values()), Counter(_told(kube, namespace).values())
+    reasons = Counter(text.partition("needs")[2] for text in _told(kube, namespace).values())
+    assert list(reasons) == [" room for 10 pods at once, there is room for 4"], reasons
     books.agree(kube, Ops(tangram))
 
 
 def _told(kube: Kube, namespace: str) -> dict[str, str]:
     """Messages of the pods that wait and say why."""
     waiting = [pod for pod in kube.list(PODS, namespace) if pod["spec"].get("nodeName") is None]
-    return {pod["metadata"]["name"]: message(pod) for pod in waiting if "gang" in message(pod)}
+    return {pod["metadata"]["name"]: message(pod) for pod in waiting if NO_ROOM in message(pod)}
 
 
 def test_a_gang_that_cannot_run_says_so_and_keeps_nobody_back(
@@ -97,7 +99,8 @@ def test_a_gang_that_cannot_run_says_so_and_keeps_nobody_back(
         f"the pods of a gang that cannot run say why {time.monotonic() - started:.2f} s after the first was created, "
         f"{time.monotonic() - created:.2f} s after the last"
     )
-    assert "fitting" not in (text := message(kube.get(PODS, "huge-000", namespace))), text
+    text = message(kube.get(PODS, "huge-000", namespace))
+    assert text == f"PodGroup {namespace}/huge needs room for 10 pods at once, there is room for 0"
     eventually(lambda: events(kube, namespace, "huge-000"), "an event")
 
     started = time.monotonic()
@@ -133,7 +136,7 @@ def test_a_member_goes_while_the_others_wait_at_bind(
         kube.delete(PODS, "four-000", namespace)
         eventually(lambda: ops.status()["pods"] == {"waiting": 3}, "the places are given back")
         assert not seen.sizes()
-        assert ops.workload(namespace, "four-001")["reason"]["code"] == "GANG_INCOMPLETE"
+        eventually(lambda: ops.workload(namespace, "four-001")["reason"]["code"] == "GANG_INCOMPLETE", "it says why")
         assert not ops.status()["inFlight"]
 
         kube.create(whole("four-004", 8, labels=others[0]["metadata"]["labels"]), namespace)

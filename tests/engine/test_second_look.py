@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from scheduler.exact import Outcome, Solution
 from scheduler.pod import PodFacts
 from scheduler.reason import Code
@@ -19,9 +21,9 @@ def member(name: str, gpus: int) -> PodFacts:
     )
 
 
-def stuck(**settings: object) -> World:
+def stuck(**settings: Any) -> World:
     """Nodes of 4 and 3 devices and a gang of 2 + 2 + 3, of which the search puts a 2 on the node of 3."""
-    here = World(world.engine(None, **settings))
+    here = World(world.engine(**settings))
     here.add_nodes(node("n4", 4), node("n3", 3))
     here.create(member("a", 2), member("b", 2), member("c", 3))
     here.plan()

@@ -325,10 +325,10 @@ def test_now_is_the_time_of_the_call_unless_given() -> None:
     assert not placed(plan_document.answer(document, inventory=SETTINGS))
 
 
-def test_actions_beyond_allocate_are_accepted_and_said_to_do_nothing_yet() -> None:
+def test_actions_that_are_to_come_are_accepted_and_said_to_do_nothing_yet() -> None:
     answer = plan(node("n1", 1), pod("a"), actions=["allocate", "consolidate", "reclaim", "preempt", "stale"])
     assert list(placed(answer)) == ["a"]
-    assert [warning.split('"')[1] for warning in answer["warnings"]] == ["consolidate", "reclaim", "preempt", "stale"]
+    assert [warning.split('"')[1] for warning in answer["warnings"]] == ["consolidate", "reclaim", "preempt"]
 
 
 def test_without_the_action_allocate_nothing_is_placed() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -34,7 +35,7 @@ class Results(Hands):
 class GangStage(Stage):
     """A service that knows PodGroups, on one node with eight devices."""
 
-    def __init__(self, **settings: int) -> None:
+    def __init__(self, **settings: Any) -> None:
         self.objects = ObjectIndex(KINDS)
         self.results = Results()
         super().__init__(hands=self.results, objects=self.objects, **settings)
