@@ -227,7 +227,6 @@ class Engine:
                 self.cluster.release(uid)
                 self._tracking.resume(record, "another replica acts", now_ms)
         for gang in self.gangs:
-            gang.opening = None
             self.barrier.on_decided(gang.key)
         self.keep_quiet()
 

@@ -167,7 +167,7 @@ class GangWorld(QueuedWorld):
     def _check_order(self, order: BindOrder) -> None:
         """No Binding of a gang before all that its minimum needs are at bind, and the first one goes alone."""
         gang = self.gang_of(self.pods[order.uid]) if order.uid in self.pods else ""
-        if not gang or gang in self.begun or self.bound(gang):
+        if not gang or gang in self.begun or self.bound(gang) or self.flying.get(order.uid) == order:
             return
         at_bind = {
             uid for uid in (*self.waiting, order.uid) if uid in self.pods and self.gang_of(self.pods[uid]) == gang
