@@ -17,7 +17,8 @@ from extender_api.plan_options import read_options
 from queues.amounts import Amounts
 from scheduler.claim import DEFAULT_RULES, ClaimRules
 from scheduler.object_index import ObjectIndex
-from scheduler.stateless import Eviction, Pending, Placement, PlanAnswer, PlanInput, QueueShare, plan
+from scheduler.plan_answer import Eviction, Pending, Placement, PlanAnswer, QueueShare
+from scheduler.stateless import PlanInput, plan
 from topology.inventory import InventorySettings
 
 MEMBERS: Final = ("objects", "options")

@@ -11,18 +11,15 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from queues.amounts import UNLIMITED, Amounts
+from queues.amounts import UNLIMITED
 from queues.order import Rank, Turns
 from scheduler.cluster import Cluster
-from scheduler.gang import View, pods_of
-from scheduler.gang_spec import GangKey
+from scheduler.gang_views import GangViews
 from scheduler.line import NO_FORM, Alike, Kind, Line, Mark, form_of
 from scheduler.reason import Code, Reason
 from scheduler.record import PodRecord
 from scheduler.reservation import Reservations
 from scheduler.room import Kept, Room
-
-AFTER_ALL_MS: Final = 1 << 60
 
 Turn = tuple[PodRecord, Alike]
 """The pod whose turn it is, and those that stand with it. Of a gang the first that waits speaks for all."""
@@ -64,7 +61,7 @@ class Candidates:
         self._line = line
         self._now_ms = now_ms
         self._reservations = reservations
-        self._views: dict[GangKey, View] = {}
+        self.views: Final = GangViews()
         self._waiting = {
             leaf: waiting for leaf, groups in line.queues.items() if (waiting := self._heap(leaf, groups)) is not None
         }
@@ -123,18 +120,6 @@ class Candidates:
 
     # -- gangs -------------------------------------------------------------------------------------------------------
 
-    def view(self, group: Alike) -> View | None:
-        """The gang of a group as this round has it; None, and the group's `block`, when nothing defines it (yet)."""
-        assert group.gang is not None
-        if group.gang.spec is None:
-            group.block = Reason(Code.GANG_NOT_FOUND, {"gang": str(group.gang.key), "missing": group.gang.missing})
-            group.mark = self._waiting[group.kind.queue].mark
-            return None
-        found = self._views.get(group.gang.key)
-        if found is None:
-            found = self._views[group.gang.key] = group.gang.view()
-        return found
-
     def mark(self, group: Alike) -> Mark:
         """The circumstances of the group's queue in this round."""
         return self._waiting[group.kind.queue].mark
@@ -157,32 +142,10 @@ class Candidates:
 
     def _again(self, waiting: _Waiting, group: Alike) -> None:
         """A gang that got a step comes again with its next one, if there are pods for it."""
-        assert group.gang is not None
-        self._views.pop(group.gang.key, None)
+        self.views.forget(group)
         rest = next((record for record in group.pods if not record.has_place), None)
-        if rest is not None:
-            heapq.heappush(waiting.heap, (self._rank(group), group.pods.index(rest), group))
-
-    def _rank(self, group: Alike) -> Rank:
-        """The place of a group: that of its first pod. A gang that has its minimum grows after all of its priority."""
-        rank = group.pods[0].rank
-        if group.gang is None or group.gang.spec is None or rank.not_released is False:
-            return rank
-        view = self.view(group)
-        if view is None or not view.satisfied(view.root):
-            return rank
-        return rank._replace(created_ms=rank.created_ms + AFTER_ALL_MS)
-
-    def _wants(self, turn: Turn) -> Amounts:
-        """What the next step of the turn asks for."""
-        record, group = turn
-        if group.gang is None:
-            return record.wants
-        view = None if group.gang.spec is None else self.view(group)
-        step = None if view is None else next(view.steps(), None)
-        if step is None:
-            return record.wants
-        return Amounts(*map(sum, zip(*(one.wants for one in pods_of(step)), strict=True)))
+        if rest is not None and all(entry[2] is not group for entry in waiting.heap):
+            heapq.heappush(waiting.heap, (self.views.rank(group), group.pods.index(rest), group))
 
     # -- queues ------------------------------------------------------------------------------------------------------
 
@@ -195,7 +158,7 @@ class Candidates:
         waiting = _Waiting(heap, queue.spec.strict_fifo, circumstances[0])
         if waiting.strict:
             self._find_strict_head(waiting)
-        waiting.heap = [(self._rank(group), 0, group) for _, _, group in heap if self._is_open(group, waiting)]
+        waiting.heap = [(self.views.rank(group), 0, group) for _, _, group in heap if self._is_open(group, waiting)]
         if not waiting.heap:
             if all(group.again_ms <= self._now_ms for _, _, group in heap):
                 self._line.vain[leaf] = circumstances
@@ -240,14 +203,14 @@ class Candidates:
     def _start_turns(self) -> None:
         accounts = self._cluster.accounts
         accounts.divide()
-        heads = {leaf: self._wants(head) for leaf in self._waiting if (head := self._head(leaf)) is not None}
+        heads = {leaf: self.views.wants(*head) for leaf in self._waiting if (head := self._head(leaf)) is not None}
         self._turns = Turns(accounts.books, accounts.capacity, heads)
 
     def _advance(self, leaf: str) -> None:
         """The queue's next pod that is worth a try."""
         assert self._turns is not None
         head = self._head(leaf)
-        self._turns.set_head(leaf, None if head is None else self._wants(head))
+        self._turns.set_head(leaf, None if head is None else self.views.wants(*head))
 
     def _head(self, leaf: str) -> Turn | None:
         waiting = self._waiting[leaf]
@@ -301,14 +264,10 @@ class Candidates:
             for rank, _, group in waiting.heap:
                 if group.gang is None or not self._is_ready(group):
                     continue
-                if self._has_begun(group):
+                if self.views.has_begun(group):
                     since_ms = group.gang.broken_since_ms
                     found.append((since_ms is None, since_ms or 0, rank, group))
         return [(group.pods[0], group) for *_, group in sorted(found, key=lambda item: item[:3])]
-
-    def _has_begun(self, group: Alike) -> bool:
-        view = self.view(group)
-        return view is not None and bool(view.placed) and not view.satisfied(view.root)
 
     def _is_ready(self, group: Alike) -> bool:
         return all(record.not_before_ms <= self._now_ms for record in group.pods)

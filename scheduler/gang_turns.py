@@ -47,13 +47,16 @@ class GangTurns:
 
     def next_step(self, candidates: Candidates, group: Alike) -> list[Tried] | None:
         """Places for the next step, which may be booked; None, and in the group why, when there are none."""
-        view = candidates.view(group)
         gang = group.gang
-        if view is None or gang is None:
+        assert gang is not None
+        view = candidates.views.of(group)
+        if view is None:
+            numbers: dict[str, int | str] = {"gang": str(gang.key), "missing": gang.missing}
+            group.block, group.mark = Reason(Code.GANG_NOT_FOUND, numbers), candidates.mark(group)
             return None
         shortage = view.shortage()
         if shortage is not None:
-            numbers: dict[str, int | str] = {
+            numbers = {
                 "gang": str(gang.key), "present": shortage.present, "needed": shortage.needed,
             }  # fmt: skip
             if shortage.group:

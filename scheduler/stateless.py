@@ -6,14 +6,11 @@ What pods that are being deleted hold counts as about to be free, and a pod that
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Mapping
-from dataclasses import dataclass, field
-from typing import Final, Literal
+from dataclasses import dataclass
+from typing import Final
 
-from queues.amounts import Amounts
 from queues.spec import QueueSpec
-from queues.tree import Finding
-from scheduler import expectation, planner
-from scheduler.allocation import DeviceShare
+from scheduler import expectation, planner, stale_gangs
 from scheduler.candidates import Candidates
 from scheduler.claim import DEFAULT_RULES, ClaimRules, misunderstandings
 from scheduler.cluster import Cluster
@@ -24,6 +21,7 @@ from scheduler.line import Alike, Line
 from scheduler.now_and_later import BoundRules, NowAndLater, When
 from scheduler.object_facts import Objects
 from scheduler.object_index import NO_OBJECTS
+from scheduler.plan_answer import Pending, Placement, PlanAnswer, QueueShare
 from scheduler.pod import PodFacts
 from scheduler.policy import PlacementPolicy, Strategy
 from scheduler.reason import Code, Reason
@@ -35,8 +33,6 @@ from topology.inventory import InventorySettings
 from topology.node import NodeFacts
 from topology.topology import Topology
 
-DEFAULT_GRACE_MS: Final = 60_000
-"""Of gangs that do not say for how long they may run below their minimum."""
 EXACT_LIMIT: Final = 0.5
 """Of the exact search for a place of a gang, in CP-SAT's deterministic time: half a second to a few seconds."""
 
@@ -63,61 +59,11 @@ class PlanInput:
     objects: Objects = NO_OBJECTS
 
 
-@dataclass(frozen=True, slots=True)
-class Placement:
-    """Where a pod goes, with its devices; `after-release` when it needs what somebody is still about to give back."""
-
-    pod: PodFacts
-    node: str
-    devices: tuple[DeviceShare, ...]
-    when: When
-
-
-@dataclass(frozen=True, slots=True)
-class Pending:
-    """Pods of one workload that have to wait, and why."""
-
-    workload: str
-    pods: tuple[PodFacts, ...]
-    reason: Reason
-
-
-@dataclass(frozen=True, slots=True)
-class Eviction:
-    """A running pod that has to go, and the workload for which."""
-
-    pod: PodFacts
-    action: Literal["stale"]
-    beneficiary: str
-
-
-@dataclass(frozen=True, slots=True)
-class QueueShare:
-    """A queue after the round: what it is entitled to, holds, and wants in all. The fair share is that of the round."""
-
-    name: str
-    fair_share: Amounts
-    allocated: Amounts
-    requested: Amounts
-
-
-@dataclass(slots=True)
-class PlanAnswer:
-    """The round's outcome, in the order in which it was decided."""
-
-    placements: list[Placement] = field(default_factory=list)
-    evictions: list[Eviction] = field(default_factory=list)
-    pending: list[Pending] = field(default_factory=list)
-    queues: list[QueueShare] = field(default_factory=list)
-    findings: tuple[Finding, ...] = ()
-    warnings: list[str] = field(default_factory=list)
-
-
 def plan(given: PlanInput) -> PlanAnswer:
     """One round over the waiting pods of the given cluster. The order of nodes, pods and queues makes no difference."""
     answer = PlanAnswer()
     gangs = Gangs(given.objects, recognise)
-    pods = [_looked_at(pod, gangs, given) for pod in sorted(given.pods, key=lambda pod: (pod.namespace, pod.name))]
+    pods = [_looked_at(pod, gangs, given) for pod in sorted(given.pods, key=_order)]
     views = NowAndLater(
         lambda: _empty(given),
         (pod for pod in pods if pod.node_name is not None and not pod.finished),
@@ -142,9 +88,13 @@ def plan(given: PlanInput) -> PlanAnswer:
             round_.add(record, choice.queue)
     round_.run(answer)
     if given.stale:
-        answer.evictions += _stale(gangs, given.now_ms)
+        answer.evictions += stale_gangs.evictions(gangs, given.now_ms)
     answer.findings = views.later.accounts.tree.findings
     return answer
+
+
+def _order(pod: PodFacts) -> tuple[str, str, str]:
+    return pod.namespace, pod.name, pod.uid
 
 
 def _looked_at(pod: PodFacts, gangs: Gangs, given: PlanInput) -> PodFacts:
@@ -163,20 +113,6 @@ def _join_the_placed(pods: list[PodFacts], gangs: Gangs, given: PlanInput) -> No
         record = PodRecord(pod, constraints_of(pod), None, None, since_ms=given.now_ms)
         record.move(Stage.BOUND, "on its node", given.now_ms)
         gangs.join(record)
-
-
-def _stale(gangs: Gangs, now_ms: int) -> Iterator[Eviction]:
-    """What is left of gangs whose grace is over. Since when they are broken has to be said in their groups."""
-    for key, gang in sorted(gangs.by_key.items()):
-        spec = gang.spec
-        if spec is None or spec.stale_since_ms is None or (spec.stale_grace_ms or 0) < 0 or gang.ended:
-            continue
-        broken = gang.view().broken()
-        if now_ms - spec.stale_since_ms < (DEFAULT_GRACE_MS if spec.stale_grace_ms is None else spec.stale_grace_ms):
-            continue
-        for record in sorted(gang.members.values(), key=lambda one: one.facts.name):
-            if record.stage is Stage.BOUND and record.has_place and record.membership.leaf in broken:
-                yield Eviction(record.facts, "stale", key.name)
 
 
 def _is_promised(record: PodRecord, views: NowAndLater) -> bool:
