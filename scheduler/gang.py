@@ -78,7 +78,8 @@ class Gang:
         self.left_bind = self.left_bind or (record is not None and record.at_barrier)
         if record is not None and ended:
             leaf = record.membership.leaf
-            self.ended[leaf] = self.ended.get(leaf, 0) + 1
+            if self.spec is None or not self.spec.counts_ended:
+                self.ended[leaf] = self.ended.get(leaf, 0) + 1
 
     @property
     def first(self) -> PodRecord:
