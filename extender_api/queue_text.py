@@ -139,6 +139,11 @@ def _quantity(numbers: Numbers, name: str) -> str:
     )
 
 
+def _pods(numbers: Numbers) -> str:
+    missing = int(numbers["missing"])
+    return "1 more pod" if missing == 1 else f"{missing:,} more pods"
+
+
 def _frees(numbers: Numbers) -> str:
     missing = int(numbers["missing"])
     devices = "1 more device has" if missing == 1 else f"{missing} more devices have"
@@ -162,6 +167,12 @@ _REMEDIES: Final[Mapping[Change, Callable[[Numbers], str]]] = MappingProxyType(
             f"{int(numbers['missing']):,} of {numbers['resource']} have to become free on node {numbers['node']}"
         ),
         Change.LARGER_NODE: lambda numbers: "no node that it may use would hold it even if it were empty: ask for less",
+        Change.MORE_PODS: lambda numbers: f"{_pods(numbers)} of its gang must be created",
+        Change.ROOM_FOR_PODS: lambda numbers: f"room for {_pods(numbers)} of its gang has to become free",
+        Change.ROOM_NEAR_ONE_ANOTHER: lambda numbers: (
+            f"room for all {int(numbers['pods']):,} pods has to become free in one domain"
+            + (f" of {numbers['level']}" if "level" in numbers else "")
+        ),
         Change.RESERVATION_ENDS: lambda numbers: "work that has waited longer has to start first",
         Change.QUEUE_HEAD_STARTS: lambda numbers: (
             f"what stands before it in queue {numbers['queue']} has to start first"

@@ -32,6 +32,12 @@ class Change(StrEnum):
     """`missing` of `resource` becomes free on `node`."""
     LARGER_NODE = "LARGER_NODE"
     """No node that the rules admit would hold it even if it were empty."""
+    MORE_PODS = "MORE_PODS"
+    """`missing` more pods of its gang are created."""
+    ROOM_FOR_PODS = "ROOM_FOR_PODS"
+    """There is room for `missing` more pods of its gang, beside those for which there is some now."""
+    ROOM_NEAR_ONE_ANOTHER = "ROOM_NEAR_ONE_ANOTHER"
+    """Room for all pods of the gang in one domain of `level`."""
     RESERVATION_ENDS = "RESERVATION_ENDS"
     QUEUE_HEAD_STARTS = "QUEUE_HEAD_STARTS"
 
@@ -50,6 +56,8 @@ def remedies(cluster: Cluster, record: PodRecord, reason: Reason | None) -> Iter
         return
     if reason.code in GATES:
         yield from _at_the_gate(reason)
+    elif reason.code in (Code.GANG_INCOMPLETE, Code.GANG_DOES_NOT_FIT):
+        yield _for_the_gang(reason.numbers)
     elif reason.code is Code.BEHIND_STRICT_HEAD:
         yield Remedy(Change.QUEUE_HEAD_STARTS, {"queue": record.queue})
     elif reason.code is Code.RESERVED:
@@ -69,6 +77,15 @@ def _at_the_gate(reason: Reason) -> Iterator[Remedy]:
         yield Remedy(Change.WORK_OF_QUEUE_ENDS, {**about, "amount": missing})
     change = Change.RAISE_LIMIT if reason.code is Code.OVER_LIMIT else Change.RAISE_QUOTA
     yield Remedy(change, {**about, "by": missing})
+
+
+def _for_the_gang(numbers: Mapping[str, int | str]) -> Remedy:
+    if "needed" in numbers:
+        return Remedy(Change.MORE_PODS, {"missing": int(numbers["needed"]) - int(numbers["present"])})
+    missing = int(numbers["pods"]) - int(numbers["fitting"])
+    if missing > 0:
+        return Remedy(Change.ROOM_FOR_PODS, {"missing": missing})
+    return Remedy(Change.ROOM_NEAR_ONE_ANOTHER, {name: numbers[name] for name in ("pods", "level") if name in numbers})
 
 
 def _on_nodes(cluster: Cluster, record: PodRecord, request: Request) -> Remedy | None:

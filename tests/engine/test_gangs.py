@@ -9,9 +9,11 @@ from typing import Any
 
 import pytest
 
+from scheduler.explanation import explain
 from scheduler.instruction import BindOrder, BindRefusal, BindWait
 from scheduler.reason import Code
 from scheduler.record import Stage
+from scheduler.remedy import Change
 from tests.engine.gang_world import RACK, GangWorld, group, member, members
 from tests.engine.world import node, pod
 from tests.replay.queued import in_queue, queue, released
@@ -749,3 +751,22 @@ def test_a_gang_is_in_one_queue_that_of_its_oldest_member_where_nothing_else_say
     world.plan()
     assert world.booked("g") == {"g-0", "g-1"}
     world.engine.validate()
+
+
+def test_what_would_make_a_gang_start(world: GangWorld) -> None:
+    def needs(name: str) -> list[tuple[Change, dict[str, int | str]]]:
+        world.now_ms += 1000
+        world.plan()
+        found = explain(world.engine, world.engine.roster.records[f"uid-{name}"], world.now_ms)
+        assert found is not None
+        return [(remedy.change, dict(remedy.numbers)) for remedy in found.remedies]
+
+    world.set_group(group("g", 5))
+    world.create(*members("g", 3))
+    assert needs("g-0") == [(Change.MORE_PODS, {"missing": 2})]
+    free = int(world.engine.cluster.state.arrays.idle.sum())
+    world.set_group(group("h", free + 3))
+    world.create(*members("h", free + 3))
+    assert needs("h-1") == [(Change.ROOM_FOR_PODS, {"missing": 3})]
+    world.set_group(group("h", free, topologyConstraint={"requiredTopologyLevel": "kubernetes.io/hostname"}))
+    assert needs("h-1") == [(Change.ROOM_NEAR_ONE_ANOTHER, {"pods": free, "level": "kubernetes.io/hostname"})]
