@@ -14,7 +14,7 @@ from typing import Final
 from benchmarks.report import console
 
 ALONE: Final = ("gangs", "kernels", "queues", "queue_rounds", "webhooks")
-WITH_CLUSTER: Final = ("throughput",)
+WITH_CLUSTER: Final = ("throughput", "gang_cluster")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

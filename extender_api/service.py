@@ -12,16 +12,13 @@ import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Final
 
-from extender_api import metrics, text
-from extender_api.actuator import Actuator, BindOutcome, BindResult
+from extender_api import metrics
+from extender_api.actuator import Actuator
+from extender_api.binds import Binds
 from extender_api.role import Role
 from queues.spec import QueueSpec
 from scheduler.engine import Engine
-from scheduler.gang_spec import GangKey
 from scheduler.instruction import (
-    BindOrder,
-    BindRefusal,
-    BindWait,
     Evict,
     Expose,
     Instruction,
@@ -75,11 +72,8 @@ class Service:
         self._stopping = False
         self._failed_in_a_row = 0
         self._wake = asyncio.Event()
-        self._binds: set[asyncio.Task[str]] = set()
+        self._binds = Binds(engine, actuator, clock=clock, wake=self._wake.set)
         self._solving: set[asyncio.Task[None]] = set()
-        self._decided: dict[GangKey, asyncio.Event] = {}
-        """Gangs with members that wait at bind."""
-        engine.barrier.on_decided = self._gang_decided
 
     # -- whether we act ----------------------------------------------------------------------------------------
 
@@ -290,76 +284,11 @@ class Service:
         return self.engine.advise_prioritize(pod, offered)
 
     async def bind(self, namespace: str, name: str, uid: str, node: str) -> str:
-        """Posts the Binding. Returns the error for kube-scheduler, or "".
-
-        Shielded: a caller that gives up does not leave us ignorant of what became of the Binding.
-        """
-        task = asyncio.create_task(self._bind(namespace, name, uid, node))
-        self._binds.add(task)
-        task.add_done_callback(self._binds.discard)
-        return await asyncio.shield(task)
-
-    async def _bind(self, namespace: str, name: str, uid: str, node: str) -> str:
-        if self.engine.is_bound_to(uid, node):
-            return ""  # asked again after the watch has shown it
-        foreign = uid in self.engine.foreign
-        order: BindOrder | BindWait | BindRefusal
-        if foreign:
-            order = BindOrder(uid, namespace, name, node)
-        else:
-            order = self.engine.binding.start(uid, namespace, name, node, self._clock())
-        if isinstance(order, BindWait):
-            order = await self._after_the_gang(order, uid, node)
-        if isinstance(order, BindRefusal):
-            metrics.count_bind("refused")
-            log.info("bind of %s/%s to %s refused: %s", namespace, name, node, order.error, extra={"uid": uid})
-            self._wake.set()
-            return order.error
-        result = await self._post(order)
-        metrics.count_bind(result.outcome.value)
-        bound = result.outcome in (BindOutcome.BOUND, BindOutcome.ALREADY_THERE)
-        if not foreign:
-            keep = result.outcome is BindOutcome.RETRY
-            self.engine.binding.finish(uid, bound, self._clock(), keep_booking=keep)
-        self._wake.set()  # there is room for another in flight, or the pod waits again
-        if bound:
-            log.info("bound %s/%s to %s", namespace, name, node, extra={"uid": uid})
-            return ""
-        log.warning("bind of %s/%s to %s failed: %s", namespace, name, node, result.text, extra={"uid": uid})
-        return result.text or result.outcome.value
-
-    async def _after_the_gang(self, wait: BindWait, uid: str, node: str) -> BindOrder | BindRefusal:
-        """Waits until the pod's gang is decided, or as long as it may."""
-        order: BindOrder | BindWait | BindRefusal = wait
-        while isinstance(order, BindWait):
-            decided = self._decided.setdefault(wait.gang, asyncio.Event())
-            limit_s = max(wait.until_ms - self._clock(), 0) / 1000
-            try:
-                async with asyncio.timeout(limit_s):
-                    await decided.wait()
-            except TimeoutError:
-                self.engine.binding.waited_in_vain(uid, self._clock())
-            order = self.engine.binding.go_on(wait, uid, node, self._clock())
-        return order
-
-    def _gang_decided(self, gang: GangKey) -> None:
-        decided = self._decided.pop(gang, None)
-        if decided is not None:
-            decided.set()
-        self._wake.set()
-
-    async def _post(self, order: BindOrder) -> BindResult:
-        """The Binding, whose outcome is always known to the ledger: what went wrong unexpectedly may have bound."""
-        try:
-            return await self._actuator.bind(order)
-        except Exception:
-            log.exception("bind of %s/%s to %s", order.namespace, order.name, order.node, extra={"uid": order.uid})
-            return BindResult(BindOutcome.RETRY, text.INTERNAL)
+        return await self._binds.bind(namespace, name, uid, node)
 
     # -- the end -----------------------------------------------------------------------------------------------
 
     async def drain(self, timeout_s: float) -> None:
         """Stops taking work and waits for the binds that were accepted."""
         self._stopping = True
-        if self._binds:
-            await asyncio.wait(list(self._binds), timeout=timeout_s)
+        await self._binds.drain(timeout_s)

@@ -300,7 +300,7 @@ class Gangs(Section):
 class Reasons(Section):
     """When a waiting pod is told why."""
 
-    tell_after_s: Seconds = Field(1.0, description="A pod that waits shorter gets no message.")
+    tell_after_s: Seconds = Field(0.4, description="A pod that waits shorter gets no message.")
     retell_after_s: Seconds = Field(10.0, description="A pod's message changes at most so often.")
 
 

@@ -62,6 +62,11 @@ def misunderstandings(pod: PodFacts) -> dict[str, str]:
         found["PREEMPTIBILITY_UNKNOWN"] = (
             f"label {vocabulary.PREEMPTIBILITY.key}: {said} has no effect: write {' or '.join(VALUES)}"
         )
+    label = _label(pod, vocabulary.QUEUE)
+    if label is not None and pod.group_queue not in (None, label):
+        found["QUEUE_OF_ITS_GROUP"] = (
+            f"label {vocabulary.QUEUE.key}: {label} has no effect: its group or owner is in queue {pod.group_queue}"
+        )
     key = next((key for key in vocabulary.QUEUE.spellings if pod.annotations.get(key)), None)
     if key is not None and queue_named(pod) is None:
         found["QUEUE_ANNOTATION"] = f"annotation {key} has no effect: the queue is named by a label of that name"

@@ -23,11 +23,11 @@ class EngineSettings:
     """Most placements in one round; more follow in the next, so that webhooks are answered in between."""
     nominate_from_nodes: int = 1000
     """From so many nodes on, plans are announced by nominatedNodeName before the gate goes."""
-    tell_after_ms: int = 1000
+    tell_after_ms: int = 400
     """A pod that waits shorter gets no message."""
     retell_after_ms: int = 10_000
     """A pod's message changes at most so often."""
-    tells_per_tick: int = 50
+    tells_per_tick: int = 100
     fact_ttl_ms: int = 30_000
     """Longest time for which a list of nodes that kube-scheduler offered is believed."""
     release_backoff_ms: int = 1000

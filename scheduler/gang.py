@@ -48,6 +48,8 @@ class Gang:
     missing: str = ""
     members: dict[str, PodRecord] = field(default_factory=dict)
     ended: dict[str, int] = field(default_factory=dict)
+    oldest: PodRecord | None = None
+    """The member that was created first."""
     opening: str | None = None
     """The member whose Binding is the first of the gang and on its way; nobody knows yet whether it takes effect."""
     forward: bool = False
@@ -65,14 +67,19 @@ class Gang:
         if self.ended.get(leaf):
             self.ended[leaf] -= 1
         self.members[record.uid] = record
+        if self.oldest is None or _age(record) < _age(self.oldest):
+            self.oldest = record
 
     def remove(self, uid: str, *, ended: bool = False) -> None:
         """A pod left; `ended` says that it ran to its end."""
         record = self.members.pop(uid, None)
+        if record is self.oldest:
+            self.oldest = min(self.members.values(), key=_age, default=None)
         self.left_bind = self.left_bind or (record is not None and record.at_barrier)
         if record is not None and ended:
             leaf = record.membership.leaf
-            self.ended[leaf] = self.ended.get(leaf, 0) + 1
+            if self.spec is None or not self.spec.counts_ended:
+                self.ended[leaf] = self.ended.get(leaf, 0) + 1
 
     @property
     def first(self) -> PodRecord:
@@ -201,6 +208,10 @@ def smallest(root: Group) -> int:
 
 def _needed(group: Group) -> int:
     return len(group.children) if group.min_children is None else group.min_children
+
+
+def _age(record: PodRecord) -> tuple[int, str, str]:
+    return (record.facts.created_ms, record.facts.name, record.uid)
 
 
 def _order(record: PodRecord) -> tuple[int, int, str, str]:

@@ -87,5 +87,7 @@ class GangSpec:
     preemptible: bool | None = None
     created_ms: int = 0
     stale_grace_ms: int | None = None
+    counts_ended: bool = False
+    """Whether the minima are already without the pods that ran to their end, as the owner's status says."""
     stale_since_ms: int | None = None
     started_ms: int | None = None

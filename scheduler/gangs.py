@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
+from scheduler import claim
 from scheduler.gang import Gang, smallest
 from scheduler.gang_spec import GangKey, GangSpec
 from scheduler.membership import ALONE, Membership
@@ -65,13 +66,21 @@ class Gangs:
             self._memberships[pod.uid] = self._recognise(pod, tracer)
             self._seek(pod.uid, tracer.sought)
         found = self._memberships[pod.uid]
-        said = (found.queue, found.preemptible)
+        said = (found.queue or self._queue_of_gang(pod, found), found.preemptible)
         if said != (pod.group_queue, pod.group_preemptible):
-            pod = replace(pod, group_queue=found.queue, group_preemptible=found.preemptible)
+            pod = replace(pod, group_queue=said[0], group_preemptible=said[1])
         if found.priority_class in vocabulary.PRIORITIES and not pod.priority_class:
             priority_class = str(found.priority_class)
             pod = replace(pod, priority_class=priority_class, priority=vocabulary.PRIORITIES[priority_class])
         return pod
+
+    def _queue_of_gang(self, pod: PodFacts, found: Membership) -> str | None:
+        """Where nothing else says so, a gang is in the queue of its oldest member, whose own label decides for it."""
+        gang = None if found.gang is None else self.by_key.get(found.gang)
+        oldest = None if gang is None else gang.oldest
+        if oldest is None or oldest.uid == pod.uid:
+            return None
+        return oldest.queue or claim.queue_named(oldest.facts)
 
     def membership(self, uid: str) -> Membership:
         """What was found out about a pod last."""

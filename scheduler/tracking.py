@@ -29,8 +29,18 @@ class Tracking:
             record.queue_epoch = -1
             if record.settled(now_ms):
                 self._cluster.release(facts.uid)
+            self._tell_its_gang(record, now_ms)
         self._cluster.relabel(facts)
         self.resume(record, "seen", now_ms)
+
+    def _tell_its_gang(self, record: PodRecord, now_ms: int) -> None:
+        """The oldest member of a gang says in which queue the others are."""
+        gang = record.gang
+        if gang is None or gang.oldest is not record:
+            return
+        for other in list(gang.members.values()):
+            if other is not record and other.stage is not Stage.BOUND:
+                self.track(other.facts, now_ms)
 
     def resume(self, record: PodRecord, cause: str, now_ms: int) -> None:
         """Puts the pod where it belongs. One without a place waits for one, unless something is in its way."""

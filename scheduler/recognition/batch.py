@@ -29,7 +29,7 @@ def batch_job(case: Case, job: ObjectFacts) -> Membership | None:
         if root.nearness is None and not root.slices:
             return None
     gang = GangKey(case.pod.namespace, "Job", job.name, job.uid)
-    return Membership(gang, spec=GangSpec(root, created_ms=job.created_ms))
+    return Membership(gang, spec=GangSpec(root, created_ms=job.created_ms, counts_ended=True))
 
 
 def job_set(case: Case, owner: ObjectFacts) -> Membership | None:
@@ -59,7 +59,7 @@ def job_set(case: Case, owner: ObjectFacts) -> Membership | None:
     )
     root = Group(ROOT, children=groups, min_children=min_children, nearness=root_nearness(case) or shared)
     leaf = f"{said(labels, vocabulary.JOBSET_REPLICATED_JOB)}-{said(labels, vocabulary.JOBSET_JOB_INDEX)}"
-    return Membership(gang, leaf=leaf, spec=GangSpec(root, created_ms=owner.created_ms))
+    return Membership(gang, leaf=leaf, spec=GangSpec(root, created_ms=owner.created_ms, counts_ended=True))
 
 
 def _replicated_job(case: Case, owner: ObjectFacts, entry: object) -> Group:

@@ -49,7 +49,7 @@ def training_job(case: Case, job: ObjectFacts) -> Membership | None:
     groups, shared = podsets(case, parts)
     root = Group(ROOT, children=groups, nearness=root_nearness(case) or shared)
     leaf_name, index = _place(case, size)
-    return Membership(gang, leaf_name, index, GangSpec(root, created_ms=job.created_ms))
+    return Membership(gang, leaf_name, index, GangSpec(root, created_ms=job.created_ms, counts_ended=True))
 
 
 def _place(case: Case, size: int | None) -> tuple[str, int | None]:

@@ -29,7 +29,7 @@ RACK = "example.com/rack"
 TOPOLOGY = Topology("racks", (RACK, "kubernetes.io/hostname"))
 
 
-def group(name: str, minimum: int | None = None, *, priority: int = 0, **spec: Any) -> ObjectFacts:
+def group(name: str, minimum: int | None = None, **spec: Any) -> ObjectFacts:
     """A PodGroup of ours."""
     said = spec if minimum is None else {"minMember": minimum, **spec}
     return ObjectFacts(f"{vocabulary.API_GROUP}/v1alpha1", "PodGroup", "default", name, f"uid-group-{name}", spec=said)

@@ -773,3 +773,19 @@ def test_a_single_pod_behind_a_gang_that_does_not_fit() -> None:
         world.now_ms += 50
         world.engine.plan(world.now_ms)
     assert time.perf_counter() - started < 1, "what has been found out is not searched for again"
+
+
+def test_a_gang_is_in_one_queue_that_of_its_oldest_member_where_nothing_else_says_so(world: GangWorld) -> None:
+    world.set_queues(queue("a", limit=1), queue("b", limit=8))
+    world.set_group(group("g", 2))
+    label = vocabulary.QUEUE.key
+    world.create(member("g", 0, labels={label: "a"}, created_ms=1), member("g", 1, labels={label: "b"}, created_ms=2))
+    world.plan()
+    assert world.booked("g") == set(), "two devices are more than queue a may have, whatever the second says"
+    records = world.engine.roster.records
+    assert {record.queue for record in records.values()} == {"a"}
+    world.change("uid-g-0", labels={vocabulary.POD_GROUP.key: "g", label: "b"})
+    assert {record.queue for record in records.values()} == {"b"}
+    world.plan()
+    assert world.booked("g") == {"g-0", "g-1"}
+    world.engine.validate()

@@ -149,6 +149,7 @@ class Hall:
         assert all((old == new).all() for old, new in zip(before, after, strict=True)), "a try left something behind"
         if failure is not None:
             return failure
+        assert len({tried.record.uid for tried in self.tried}) == len(self.tried), "a pod has two places"
         return {tried.record.facts.name: tried.allocation.node for tried in self.tried}
 
     def book(self, gang: Gang) -> dict[str, str] | Failure:

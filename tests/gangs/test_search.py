@@ -145,6 +145,62 @@ def _question(hall: Hall, gang: Gang) -> tuple[Part, LiveGround]:
     return part, LiveGround(hall.cluster, None, 0)
 
 
+def test_members_that_run_say_in_which_domain_the_exact_answer_has_to_be() -> None:
+    hall = Hall(places("a/1: 4 3, b/1: 4 3 1"), exact_limit=5)
+    records = [record("small-0", 2), record("small-1", 2), record("tall", 3), record("runs", 1)]
+    gang = gang_of(leaf(minimum=4, required=BLOCK), records)
+    hall.put(records[3], "n4")
+    part, ground = _question(hall, gang)
+    problem = problem_of(part, ground, hall.cluster.landscape, hall.slots())
+    ground.close()
+    assert problem is not None
+    assert [wanted.allowed.tolist() for wanted in problem.wanted] == [[False, False, True, True, True]] * 2
+    assert hall.place(gang) == {"small-0": "n2", "small-1": "n2", "tall": "n3"}
+
+
+def test_devices_under_shares_are_not_free_for_the_exact_answer() -> None:
+    hall = Hall(places("a/1: 4 3, a/2: 4"), exact_limit=5)
+    hall.put(shared("s"), "n1")
+    part, ground = _question(hall, _competing())
+    problem = problem_of(part, ground, hall.cluster.landscape, hall.slots())
+    ground.close()
+    assert problem is not None
+    column = hall.cluster.state.columns["nvidia.com/gpu"]
+    assert problem.free[:, column].tolist() == [4, 2, 4]
+
+
+def test_who_runs_in_a_slice_draws_that_slice_alone() -> None:
+    hall = Hall(places("a/1: 2, a/2: 2"))
+    records = [record(f"p{i}", index=i) for i in range(4)]
+    gang = gang_of(leaf(minimum=4, slices=[(2, RACK)]), records)
+    hall.put(records[0], "n0")
+    assert hall.place(gang) == {"p1": "n0", "p2": "n1", "p3": "n1"}
+
+
+def test_a_domain_that_is_left_again_is_left_whole() -> None:
+    """The first group would take the rack that the second one needs; what it tried there leaves nothing behind."""
+    hall = Hall(places("a/1: 3, a/2: 4"))
+    records = [*(record(f"x{i}", 1, "x") for i in range(3)), *(record(f"y{i}", 3, "y") for i in range(1))]
+    records += [record("z", 1, "z")]
+    inside = inner("in", leaf("y", 1, required=RACK), leaf("z", 1, required=HOST), required=RACK)
+    gang = gang_of(inner(ROOT, leaf("x", 3, required=RACK), inside, preferred=RACK), records)
+    found = hall.place(gang)
+    assert not isinstance(found, Failure)
+    assert {hall.by_name[found[name]].rack for name in ("y0", "z")} == {"2"}
+
+
+def test_what_was_packed_is_unpacked_with_its_choice() -> None:
+    """Few racks are wished for. A first choice that fails had taken one, which nobody needs any more."""
+    hall = Hall(places("b/0: 3 1, b/1: 1, b/2: 2 2, b/3: 1 2, a/4: 1"))
+    wishes = {"x": (1, RACK), "y": (1, BLOCK), "z": (2, RACK)}
+    records = [record(f"{name}{i}", size, name) for name, (size, _) in wishes.items() for i in range(2)]
+    groups = [leaf(name, 2, required=level) for name, (_, level) in wishes.items()]
+    gang = gang_of(inner(ROOT, *groups, preferred=RACK), records)
+    found = hall.place(gang)
+    assert not isinstance(found, Failure)
+    assert len({hall.by_name[node].domain(RACK) for node in found.values()}) == 2
+
+
 class TestInThreeMoments:
     """Asked now, answered in between, tried later."""
 

@@ -137,6 +137,12 @@ async def test_what_was_not_read_taken_or_written_is_counted(client: ClusterClie
     assert (value("tangram_notices_waiting"), value("tangram_orders_waiting")) == (2, 1)
     assert value("tangram_watch_lag_seconds", kind="Lease") >= 100
 
+    stats.failures = 1
+    gauges.update()
+    assert value("tangram_watch_failures_total", kind="Lease") == before[0] + 4 + 1, (
+        "a watch that began anew counts from nothing"
+    )
+
 
 async def test_unhealthy_devices_are_neither_free_nor_taken(client: ClusterClient) -> None:
     stage = Stage()
