@@ -29,7 +29,7 @@ def test_s22_a_restart_at_any_point(world: GangWorld, moment: int) -> None:
         world.create(*members(name, 10, created_ms=at))
     steps = 0
     for _ in range(4):
-        for act in (world.plan, world.at_bind, lambda: [world.land(uid) for uid in sorted(world.flying)], world.wake):
+        for act in (world.plan, world.at_bind, world.land_all, world.wake):
             act()
             if steps == moment:
                 world.restart()
