@@ -57,21 +57,26 @@ class Barrier:
         gang.opening, gang.forward = None, True
         self.on_decided(gang.key)
 
-    def give_up(self, gang: Gang, why: str, now_ms: int, again_ms: int = 0) -> None:
-        """All members that no Binding is on its way for give their places back and wait anew, not before `again_ms`."""
-        gang.opening = None
+    def give_up(self, gang: Gang, why: str, now_ms: int, again_ms: int = 0) -> bool:
+        """All members that no Binding is on its way for give their places back and wait anew, not before `again_ms`.
+
+        Returns whether there were any.
+        """
+        gave = False
         for record in list(gang.members.values()):
             if record.stage not in (Stage.PLANNED, Stage.RELEASED, Stage.BINDING) or not record.settled(now_ms):
                 continue
             record.at_barrier = False
             record.refusals += 1  # it may have been put aside, and is to be woken
             self._cluster.release(record.uid)
+            gave = True
             if record.facts.deleted_ms is None:
                 record.not_before_ms = max(record.not_before_ms, again_ms)
                 self._roster.wait(record, why, now_ms)
         if again_ms:
             self._roster.alarm(again_ms)
         self.on_decided(gang.key)
+        return gave
 
     def _is_complete(self, gang: Gang) -> bool:
         """Whether those at bind and on nodes are enough."""

@@ -119,6 +119,7 @@ class Binding:
         if may_be_bound:
             self.barrier.opened(record.gang)
         else:
+            record.gang.opening = None
             again_ms = now_ms + self._settings.release_backoff_ms
             self.barrier.give_up(record.gang, "the first bind of its gang failed", now_ms, again_ms)
 

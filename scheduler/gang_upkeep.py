@@ -48,8 +48,7 @@ class GangUpkeep:
             if _can_form(gang) and not self._was_tried_in_vain(gang):
                 self._gangs.touch(gang)
                 continue
-            self._barrier.give_up(gang, "its gang cannot be whole", now_ms)
-            gave_up = True
+            gave_up |= self._barrier.give_up(gang, "its gang cannot be whole", now_ms)
         for gang in list(self._broken.values()):
             if gang.broken_since_ms is not None:
                 self._end_if_due(gang, now_ms)

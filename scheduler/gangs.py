@@ -119,10 +119,10 @@ class Gangs:
         """
         found = self.membership(record.uid)
         moved = record.membership != found
-        if moved:
+        key = None if found.problem or _goes_alone(found.spec) else found.gang
+        if record.gang is not None and record.gang.key != key:
             self._part(record, ended=False)
         record.membership = found
-        key = None if found.problem or _goes_alone(found.spec) else found.gang
         if key is None:
             return moved
         gang = self.by_key.setdefault(key, Gang(key))

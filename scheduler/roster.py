@@ -74,7 +74,14 @@ class Roster:
         if in_line:
             # one that no queue takes any more keeps its place until it is asked to wait again, which is next
             self._join(record, self._accounts.choice(facts).queue or record.queue)
-        return changed or not same or moves
+        return changed or moves or not (same or self._counts_as_before(old, facts))
+
+    def _counts_as_before(self, old: PodFacts, new: PodFacts) -> bool:
+        """Whether a pod whose claim is worded otherwise is in the same queue and gives way as before."""
+        before, after = self._accounts.choice(old).queue, self._accounts.choice(new).queue
+        if before is None or before != after:
+            return False
+        return self._accounts.is_preemptible(old, before) == self._accounts.is_preemptible(new, before)
 
     def rejoin(self, record: PodRecord) -> None:
         """What was found out about a pod on a node, or its state there, may be new: its gang has to be looked at."""

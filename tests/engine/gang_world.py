@@ -202,6 +202,11 @@ class GangWorld(QueuedWorld):
         if bound:
             self.show(uid)
 
+    def land_all(self) -> None:
+        """All flying Bindings are written."""
+        for uid in sorted(self.flying):
+            self.land(uid)
+
     def wake(self) -> None:
         """Those whose gang is decided go on, and those whose time is over."""
         for uid, (wait, node_name) in sorted(self.waiting.items()):
@@ -230,8 +235,7 @@ class GangWorld(QueuedWorld):
             self.wake()
             self.at_bind()
             for _ in range(3):
-                for uid in sorted(self.flying):
-                    self.land(uid)
+                self.land_all()
                 self.wake()
             self.check()
 

@@ -377,6 +377,26 @@ def test_the_planned_node_is_not_offered_and_no_other_will_do(world: GangWorld) 
     assert {world.engine.cluster.ledger.entries[f"uid-g-{at}"].node for at in range(4)} == set(offered)
 
 
+@pytest.mark.parametrize("how", ["bound", "elsewhere"])
+def test_a_member_is_deleted_while_the_first_binding_flies(world: GangWorld, how: str) -> None:
+    """The others give their places back; when the first is bound nevertheless, they follow it."""
+    waiting_gang(world, 3)
+    first = world.start_bind("uid-g-2")
+    world.delete("uid-g-0")
+    world.plan()
+    world.wake()
+    assert world.booked("g") == {"g-2"}
+    assert world.start_bind("uid-g-2") == first
+    world.land("uid-g-2", how)
+    world.show("uid-g-2")
+    world.create(member("g", 7))
+    world.plan()
+    assert (len(world.bound("g")), len(world.booked("g"))) == ((1, 2) if how == "bound" else (0, 3))
+    world.now_ms += 2000
+    world.run()
+    assert len(world.bound("g")) == 3
+
+
 @pytest.mark.parametrize("lands", [True, False])
 def test_another_replica_acts_in_the_middle(world: GangWorld, lands: bool) -> None:
     waiting_gang(world, 3)
@@ -657,6 +677,26 @@ def test_those_that_ran_to_their_end_are_no_reason(world: GangWorld) -> None:
     world.end("g-1")
     world.later(120_000)
     assert world.evicted() == []
+
+
+def test_news_of_the_group_change_nothing_for_those_that_ended(world: GangWorld) -> None:
+    running_gang(world)
+    world.end("g-0")
+    near = {"requiredTopologyLevel": RACK}
+    for count in range(3):
+        world.set_group(group("g", 3, topologyConstraint=near, queue=f"another-{count}"))
+        world.later(61_000)
+    assert world.evicted() == []
+
+
+def test_news_of_the_group_do_not_prolong_the_grace(world: GangWorld) -> None:
+    running_gang(world)
+    world.end_badly("g-0", "g-1")
+    world.plan()
+    world.later(40_000)
+    world.set_group(group("g", 3, stalenessGracePeriod="50s"))
+    world.later(10_000)
+    assert world.evicted() == ["g-2"]
 
 
 def test_the_owner_deletes_all_one_after_the_other(world: GangWorld) -> None:

@@ -71,6 +71,16 @@ class GangMachine(RuleBasedStateMachine):
             facts = member(gang, self.serial, gated=gated, priority=priority, created_ms=self.serial)
             self.world.create(in_queue(QUEUE_OF[gang], facts))
 
+    @rule(gang=st.sampled_from(GANGS), more=st.integers(0, 1), last=st.booleans())
+    def a_gang_comes_to_bind(self, gang: str, more: int, last: bool) -> None:
+        """As many as it needs, or more, are planned and come to bind, the last of them or not."""
+        found = self.world.objects.named(vocabulary.API_GROUP, "PodGroup", "default", gang)
+        if found is not None:
+            self.pods_come(gang, minima(found)[0][1] + more, gated=True, priority=1)
+            self.plan(10)
+            free = [uid for uid, facts in sorted(self.world.pods.items()) if self._is_free(facts)]
+            self.world.at_bind(free if last else free[:-1])
+
     @rule(whole=st.integers(1, 2), label=st.sampled_from(["a", "b"]))
     def single(self, whole: int, label: str) -> None:
         self.serial += 1
@@ -118,6 +128,23 @@ class GangMachine(RuleBasedStateMachine):
     @rule(ms=st.sampled_from([0, 10, 1500, 5000, 40_000]))
     def plan(self, ms: int) -> None:
         self.world.later(ms)
+        self._nobody_holds_or_waits_for_nothing()
+
+    def _nobody_holds_or_waits_for_nothing(self) -> None:
+        """After a round: who waits at bind has a place, and gangs that lack pods keep none."""
+        world, records = self.world, self.world.engine.roster.records
+        for uid in world.waiting:
+            assert uid in records, f"{uid} is gone and has no answer"
+            assert records[uid].at_barrier, f"{uid} has lost its place and has no answer"
+        for gang in {world.gang_of(facts) for facts in world.pods.values()} - {""}:
+            there = [facts for facts in world.pods.values() if world.gang_of(facts) == gang]
+            found = world.objects.named(vocabulary.API_GROUP, "PodGroup", "default", gang)
+            known = [one for one in world.engine.gangs if one.key.name == gang]
+            if found is None or not known or not all(records[it.uid].settled(world.now_ms) for it in there):
+                continue
+            alive = sum(facts.deleted_ms is None for facts in there) + sum(known[0].ended.values())
+            if alive < minima(found)[0][1] and not world.bound(gang):
+                assert not world.booked(gang), f"{gang} lacks pods and keeps places"
 
     @rule(data=st.data())
     def one_comes_to_bind(self, data: st.DataObject) -> None:
@@ -132,10 +159,10 @@ class GangMachine(RuleBasedStateMachine):
     def _is_free(self, facts: PodFacts) -> bool:
         return facts.node_name is None and not facts.gates and facts.deleted_ms is None
 
-    @precondition(lambda self: self.world.waiting)
+    @precondition(lambda self: self.world.waiting or self.world.flying)
     @rule(data=st.data())
     def asked_again(self, data: st.DataObject) -> None:
-        uid = data.draw(st.sampled_from(sorted(self.world.waiting)))
+        uid = data.draw(st.sampled_from(sorted({*self.world.waiting, *self.world.flying})))
         if uid in self.world.pods and self.world.pods[uid].node_name is None:
             self.world.start_bind(uid)
 
