@@ -195,7 +195,7 @@ def test_messages_of_one_tick_are_bounded(world: World) -> None:
     world.create(*(pod(f"p{i:03}", whole=2, created_ms=i) for i in range(120)))
     world.plan()
     world.now_ms += 2000
-    assert len([said for said in world.plan() if isinstance(said, Tell)]) == 50
+    assert len([said for said in world.plan() if isinstance(said, Tell)]) == 100
     assert world.plan() == []
 
 
