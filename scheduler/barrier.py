@@ -82,12 +82,20 @@ class Barrier:
         """Whether those at bind and on nodes are enough."""
         if gang.spec is None:
             return False
-        there = [one for one in gang.members.values() if one.at_barrier or (one.has_place and one.stage is Stage.BOUND)]
+        there = [one for one in gang.members.values() if one.at_barrier or is_there(one)]
         if len(there) + sum(gang.ended.values()) < smallest(gang.spec.root):
             return False
         return View(gang.spec.root, there, gang.ended).satisfied(gang.spec.root)
 
 
 def goes_forward(gang: Gang, now_ms: int) -> bool:
-    """Whether a member is bound, or a Binding of one may still take effect."""
-    return any(one.stage is Stage.BOUND or not one.settled(now_ms) for one in gang.members.values())
+    """Whether a member is bound, or a Binding of one may still take effect.
+
+    One that is about to go carries nobody: pods that follow a gang that ends have to come together anew.
+    """
+    return any(is_there(one) or not one.settled(now_ms) for one in gang.members.values())
+
+
+def is_there(record: PodRecord) -> bool:
+    """Whether the pod is bound and stays."""
+    return record.stage is Stage.BOUND and record.has_place

@@ -53,7 +53,7 @@ class Gang:
     opening: str | None = None
     """The member whose Binding is the first of the gang and on its way; nobody knows yet whether it takes effect."""
     forward: bool = False
-    """Some member is bound: the others follow, and nothing is taken back."""
+    """Some member is bound and stays: the others follow, and nothing is taken back."""
     left_bind: bool = False
     """Some member that waited at bind lost its place or left the gang, and nobody has told it yet."""
     broken_since_ms: int | None = None

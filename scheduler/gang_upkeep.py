@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from scheduler.barrier import Barrier, goes_forward
+from scheduler.barrier import Barrier, goes_forward, is_there
 from scheduler.engine_settings import EngineSettings
 from scheduler.gang import Gang
 from scheduler.instruction import Evict
@@ -62,7 +62,7 @@ class GangUpkeep:
         return group.block is not None or group.vain_at is not None
 
     def _note(self, gang: Gang, now_ms: int) -> None:
-        running = any(one.stage is Stage.BOUND for one in gang.members.values())
+        running = any(is_there(one) for one in gang.members.values())
         begun_here, gang.forward = gang.forward, running or (gang.forward and goes_forward(gang, now_ms))
         if gang.forward and gang.opening is not None:
             gang.opening = None  # the watch was faster than the answer
