@@ -102,7 +102,7 @@ class Engine:
         """Takes a pod as the API shows it now. Repeated and late news are harmless."""
         self.hearsay.seen(facts.uid)
         if facts.finished:
-            self.remove_pod(facts.uid, now_ms)
+            self._finished(facts, now_ms)
         elif facts.node_name is not None:
             self._bound(facts, now_ms)
         elif self.ours(facts):
@@ -120,11 +120,21 @@ class Engine:
             self.hearsay.heard(uid, now_ms)
 
     def remove_pod(self, uid: str, now_ms: int | None = None) -> None:
-        """The pod is gone or has ended. With the time its run time is learnt from, unless it was deleted."""
+        """The pod is gone. With the time its run time is learnt from, unless it was deleted."""
+        self._leaves(uid, now_ms, ended=False)
+        self.gangs.gone(uid)
+
+    def _finished(self, facts: PodFacts, now_ms: int) -> None:
+        """The pod has ended, and is still there."""
+        record = self.roster.records.get(facts.uid)
+        if self.ours(facts):
+            self.gangs.over(facts, unseen=record is None)
+        ended = record is not None and record.facts.deleted_ms is None and record.stage is Stage.BOUND
+        self._leaves(facts.uid, now_ms, ended=ended)
+
+    def _leaves(self, uid: str, now_ms: int | None, *, ended: bool) -> None:
         record = self.roster.records.get(uid)
-        ended = False
         if now_ms is not None and record is not None:
-            ended = record.facts.deleted_ms is None and record.stage is Stage.BOUND
             self.expectations.ended(uid, now_ms, by_itself=record.facts.deleted_ms is None)
         self._forget(uid, ended=ended)
         self.hearsay.gone(uid)
@@ -198,6 +208,8 @@ class Engine:
             entry, record = self.cluster.ledger.entries.get(uid), self.roster.records.get(uid)
             if (entry is None or not entry.bound) and (record is None or record.settled(now_ms)):
                 self._forget(uid)
+        for gang in self.gangs.count_unseen():
+            self.roster.line.changed(gang)
         more = self._planning.round(now_ms)
         self.telling.round(now_ms)
         instructions, self.roster.outbox = self.roster.outbox, []

@@ -11,7 +11,7 @@ from scheduler.gang_spec import GangKey, GangSpec
 from scheduler.membership import ALONE, Membership
 from scheduler.object_facts import ObjectFacts, Objects
 from scheduler.pod import PodFacts
-from scheduler.record import PodRecord
+from scheduler.record import PodRecord, Stage
 from topology import vocabulary
 
 Recognise = Callable[[PodFacts, Objects], Membership]
@@ -51,6 +51,10 @@ class Gangs:
         self._seekers: dict[Sought, set[str]] = {}
         self.by_key: dict[GangKey, Gang] = {}
         self.touched: dict[GangKey, None] = {}
+        self._over: set[str] = set()
+        """Pods that have ended and are still in the API."""
+        self._ended_unseen: dict[str, PodFacts] = {}
+        """Those of them that ended before anybody here had seen them, not yet counted."""
 
     def __iter__(self) -> Iterator[Gang]:
         return iter(self.by_key.values())
@@ -151,8 +155,36 @@ class Gangs:
         """A member that nobody has seen before ran to its end."""
         found = self.membership(uid)
         if found.gang is not None and not _goes_alone(found.spec):
-            gang = self.by_key.setdefault(found.gang, Gang(found.gang, found.spec, found.missing))
-            gang.ended[found.leaf] = gang.ended.get(found.leaf, 0) + 1
+            _count_ended(self.by_key.setdefault(found.gang, Gang(found.gang, found.spec, found.missing)), found.leaf)
+
+    def over(self, pod: PodFacts, *, unseen: bool) -> None:
+        """The API shows a pod that has ended; `unseen`: nobody here knew it before, after a restart."""
+        if unseen and pod.uid not in self._over and pod.phase == "Succeeded" and pod.deleted_ms is None:
+            self._ended_unseen[pod.uid] = pod
+        self._over.add(pod.uid)
+
+    def gone(self, uid: str) -> None:
+        """The pod is not in the API any more."""
+        self._over.discard(uid)
+        self._ended_unseen.pop(uid, None)
+
+    def count_unseen(self) -> list[Gang]:
+        """Counts those that ended unseen, once the other pods are known. Returns the gangs they are of.
+
+        One may be left of an earlier gang of that name: it counts for a gang that runs, and for pods of its own owner.
+        """
+        unseen, self._ended_unseen = self._ended_unseen, {}
+        counted = []
+        for pod in unseen.values():
+            found = self._recognise(pod, self._objects)
+            gang = None if found.gang is None else self.by_key.get(found.gang)
+            if gang is None:
+                continue
+            if any(one.stage is Stage.BOUND or one.facts.owner == pod.owner for one in gang.members.values()):
+                _count_ended(gang, found.leaf)
+                self.touch(gang)
+                counted.append(gang)
+        return counted
 
     def touch(self, gang: Gang) -> None:
         """Something about the gang changed: it has to be looked at."""
@@ -166,6 +198,11 @@ class Gangs:
         self.touch(gang)
         if not gang.members:
             self.by_key.pop(gang.key, None)
+
+
+def _count_ended(gang: Gang, leaf: str) -> None:
+    if gang.spec is None or not gang.spec.counts_ended:
+        gang.ended[leaf] = gang.ended.get(leaf, 0) + 1
 
 
 def _goes_alone(spec: GangSpec | None) -> bool:

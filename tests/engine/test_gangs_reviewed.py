@@ -5,8 +5,11 @@ from __future__ import annotations
 import pytest
 
 from scheduler.instruction import BindWait
+from scheduler.pod import Owner
+from scheduler.reason import Code
 from tests.engine.gang_world import RACK, GangWorld, group, members
 from tests.engine.world import node
+from tests.replay.queued import released
 
 
 @pytest.fixture
@@ -43,3 +46,57 @@ def test_a_replacement_follows_those_that_still_run(world: GangWorld) -> None:
     world.create(*members("g", 1, first=3))
     world.run()
     assert "g-3" in world.bound("g")
+
+
+# -- members that ended ------------------------------------------------------------------------------------------------
+
+
+def test_who_has_ended_is_not_missed_after_a_restart(world: GangWorld) -> None:
+    started(world)
+    for _ in range(2):  # shown again, when its Job lets go of it
+        world.change("uid-g-0", phase="Succeeded")
+    world.restart()
+    world.plan()
+    world.change("uid-g-0", labels={**world.pods["uid-g-0"].labels, "seen": "again"})
+    world.later(61_000)
+    world.later(61_000)
+    assert world.evicted() == []
+    world.end_badly("g-1")
+    world.later(10)
+    world.later(61_000)
+    assert world.evicted() == ["g-2"], "of three one has ended and one is lost"
+
+
+def test_the_last_pod_of_a_job_starts_after_a_restart(world: GangWorld) -> None:
+    job = Owner("batch/v1", "Job", "j", "uid-j")
+    world.set_group(group("g", 3))
+    world.create(*members("g", 3, owner=job))
+    world.run()
+    for at in range(2):
+        world.change(f"uid-g-{at}", phase="Succeeded")
+    world.end_badly("g-2")
+    world.create(*members("g", 1, first=3, owner=job))
+    world.restart()
+    world.run()
+    assert "g-3" in world.bound("g")
+
+
+def test_what_an_earlier_job_left_does_not_count_after_a_restart(world: GangWorld) -> None:
+    world.set_group(group("g", 3))
+    world.create(*members("g", 3, owner=Owner("batch/v1", "Job", "j", "uid-j")))
+    world.run()
+    for at in range(3):
+        world.change(f"uid-g-{at}", phase="Succeeded")
+    world.create(*members("g", 2, first=3, owner=Owner("batch/v1", "Job", "k", "uid-k")))
+    world.restart()
+    assert released(world.plan()) == []
+    assert world.reason("g-3").code is Code.GANG_INCOMPLETE
+
+
+def test_a_member_that_is_deleted_by_force_is_lost(world: GangWorld) -> None:
+    started(world)
+    del world.pods["uid-g-0"]
+    world.engine.remove_pod("uid-g-0", world.now_ms)
+    world.later(10)
+    world.later(61_000)
+    assert sorted(world.evicted()) == ["g-1", "g-2"]
