@@ -32,6 +32,8 @@ QUEUES = (queue("a", quota=4, limit=LIMIT), queue("b", quota=4))
 GANGS = ("g", "h", "i")
 QUEUE_OF = {"g": "a", "h": "a", "i": "b"}
 NEAR = {"topologyConstraint": {"requiredTopologyLevel": RACK}}
+WATCH_LAG_MS = 10_000
+"""Less than a Binding without an answer is waited for."""
 OUTCOMES = st.sampled_from(["bound", "bound", "bound", "unheard", "lost", "gone", "elsewhere"])
 
 
@@ -44,6 +46,8 @@ class GangMachine(RuleBasedStateMachine):
             settings={"max_in_flight": 5, "booking_deadline_ms": 20_000, "gang_bind_wait_ms": 30_000}
         )
         self.serial = 0
+        self.seen_ms = self.world.now_ms
+        """When the watch had shown everything."""
 
     @initialize(minimum=st.integers(2, 4))
     def begin(self, minimum: int) -> None:
@@ -127,6 +131,11 @@ class GangMachine(RuleBasedStateMachine):
 
     @rule(ms=st.sampled_from([0, 10, 1500, 5000, 40_000]))
     def plan(self, ms: int) -> None:
+        # so late is no watch: a Binding whose answer was lost is seen before its place is given away
+        if self.world.now_ms + ms > self.seen_ms + WATCH_LAG_MS:
+            for uid in sorted(uid for uid, facts in self.world.pods.items() if facts.node_name is not None):
+                self.world.show(uid)
+            self.seen_ms = self.world.now_ms + ms
         self.world.later(ms)
         self._nobody_holds_or_waits_for_nothing()
 
