@@ -168,6 +168,12 @@ class Cluster:
         slot = self.state.slot_of.get(entry.node, -1)
         self.accounts.hold(pod, entry.request, NodeClass() if slot < 0 else self.accounts.classes.of(slot))
 
+    def charge(self, pod: PodFacts) -> None:
+        """The queue in which a pod counts that holds a place is another than was thought."""
+        entry = self.ledger.entries.get(pod.uid)
+        if entry is not None:
+            self._charge(pod, entry)
+
     def _charge_anew(self, node: str) -> None:
         """The class of the node is another: what its pods count for may be, too."""
         for entry in self.ledger.on_node(node):

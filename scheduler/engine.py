@@ -151,7 +151,9 @@ class Engine:
         facts = self.roster.gangs.look(facts) if ours else facts
         self.adoption.adopt(facts)
         if ours:
-            record = self.roster.records.get(facts.uid) or self.roster.enter(facts, now_ms)
+            record = self.roster.records.get(facts.uid)
+            if record is None:
+                record = self._meet_bound(facts, now_ms)
             self.roster.leave(facts.uid)
             record.facts, record.reason = facts, None
             record.read_back()
@@ -159,6 +161,15 @@ class Engine:
             self.roster.rejoin(record)
             if facts.phase == "Running":
                 self.expectations.started(facts, now_ms)
+
+    def _meet_bound(self, facts: PodFacts, now_ms: int) -> PodRecord:
+        """A pod of ours that started before anybody here had seen it. One of its gang may have counted elsewhere."""
+        record = self.roster.enter(facts, now_ms)
+        holding = self.cluster.accounts.holding(facts.uid)
+        record.queue = (holding and holding.leaf) or ""
+        record.move(Stage.BOUND, f"bound to {facts.node_name}", now_ms)
+        self._tracking.tell_its_gang(record, now_ms, bound_too=True)
+        return record
 
     # -- owners, groups and topologies -------------------------------------------------------------------------
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from scheduler.gang_spec import GangKey, GangSpec, Group
 
 if TYPE_CHECKING:
+    from scheduler.pod import PodFacts
     from scheduler.record import PodRecord
 
 ALTERNATIVES: Final = 8
@@ -67,14 +68,14 @@ class Gang:
         if self.ended.get(leaf):
             self.ended[leaf] -= 1
         self.members[record.uid] = record
-        if self.oldest is None or _age(record) < _age(self.oldest):
+        if self.oldest is None or age(record.facts) < age(self.oldest.facts):
             self.oldest = record
 
     def remove(self, uid: str, *, ended: bool = False) -> None:
         """A pod left; `ended` says that it ran to its end."""
         record = self.members.pop(uid, None)
         if record is self.oldest:
-            self.oldest = min(self.members.values(), key=_age, default=None)
+            self.oldest = min(self.members.values(), key=lambda one: age(one.facts), default=None)
         self.left_bind = self.left_bind or (record is not None and record.at_barrier)
         if record is not None and ended:
             leaf = record.membership.leaf
@@ -210,8 +211,9 @@ def _needed(group: Group) -> int:
     return len(group.children) if group.min_children is None else group.min_children
 
 
-def _age(record: PodRecord) -> tuple[int, str, str]:
-    return (record.facts.created_ms, record.facts.name, record.uid)
+def age(pod: PodFacts) -> tuple[int, str, str]:
+    """What orders pods by the time they were made: total and stable."""
+    return (pod.created_ms, pod.name, pod.uid)
 
 
 def _order(record: PodRecord) -> tuple[int, int, str, str]:

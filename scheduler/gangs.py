@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from scheduler import claim
-from scheduler.gang import Gang, smallest
+from scheduler.gang import Gang, age, smallest
 from scheduler.gang_spec import GangKey, GangSpec
 from scheduler.membership import ALONE, Membership
 from scheduler.object_facts import ObjectFacts, Objects
@@ -70,7 +70,8 @@ class Gangs:
             self._memberships[pod.uid] = self._recognise(pod, tracer)
             self._seek(pod.uid, tracer.sought)
         found = self._memberships[pod.uid]
-        said = (found.queue or self._queue_of_gang(pod, found), found.preemptible)
+        of_group = None if found.spec is None else found.spec.queue
+        said = (of_group or self._queue_of_gang(pod, found) or found.queue, found.preemptible)
         if said != (pod.group_queue, pod.group_preemptible):
             pod = replace(pod, group_queue=said[0], group_preemptible=said[1])
         if found.priority_class in vocabulary.PRIORITIES and not pod.priority_class:
@@ -79,12 +80,18 @@ class Gangs:
         return pod
 
     def _queue_of_gang(self, pod: PodFacts, found: Membership) -> str | None:
-        """Where nothing else says so, a gang is in the queue of its oldest member, whose own label decides for it."""
+        """Where its group says nothing, a gang is in the queue of its oldest member, whose owner or label decides."""
         gang = None if found.gang is None else self.by_key.get(found.gang)
         oldest = None if gang is None else gang.oldest
-        if oldest is None or oldest.uid == pod.uid:
+        if oldest is None or age(pod) <= age(oldest.facts):
             return None
-        return oldest.queue or claim.queue_named(oldest.facts)
+        return _queue(oldest)
+
+    def in_other_queues(self, gang: Gang) -> list[PodRecord]:
+        """The members that stand elsewhere than the oldest says, who says something."""
+        assert gang.oldest is not None
+        queue = _queue(gang.oldest)
+        return [one for one in gang.members.values() if _queue(one) != queue] if queue else []
 
     def membership(self, uid: str) -> Membership:
         """What was found out about a pod last."""
@@ -203,6 +210,10 @@ class Gangs:
 def _count_ended(gang: Gang, leaf: str) -> None:
     if gang.spec is None or not gang.spec.counts_ended:
         gang.ended[leaf] = gang.ended.get(leaf, 0) + 1
+
+
+def _queue(record: PodRecord) -> str | None:
+    return claim.queue_named(record.facts) or record.queue or None
 
 
 def _goes_alone(spec: GangSpec | None) -> bool:

@@ -29,18 +29,21 @@ class Tracking:
             record.queue_epoch = -1
             if record.settled(now_ms):
                 self._cluster.release(facts.uid)
-            self._tell_its_gang(record, now_ms)
         self._cluster.relabel(facts)
         self.resume(record, "seen", now_ms)
+        self.tell_its_gang(record, now_ms)
 
-    def _tell_its_gang(self, record: PodRecord, now_ms: int) -> None:
-        """The oldest member of a gang says in which queue the others are."""
+    def tell_its_gang(self, record: PodRecord, now_ms: int, *, bound_too: bool = False) -> None:
+        """The oldest member of a gang says in which queue the others are; for those that run that is settled."""
         gang = record.gang
         if gang is None or gang.oldest is not record:
             return
-        for other in list(gang.members.values()):
-            if other is not record and other.stage is not Stage.BOUND:
+        for other in self._roster.gangs.in_other_queues(gang):
+            if other.stage is not Stage.BOUND:
                 self.track(other.facts, now_ms)
+            elif bound_too:
+                other.facts = self._roster.gangs.look(other.facts)
+                self._cluster.charge(other.facts)
 
     def resume(self, record: PodRecord, cause: str, now_ms: int) -> None:
         """Puts the pod where it belongs. One without a place waits for one, unless something is in its way."""

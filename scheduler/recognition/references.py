@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from scheduler.gang_spec import ROOT, GangKey, GangSpec
@@ -145,12 +145,13 @@ def _member(case: Case, reference: Reference, name: str) -> Membership:
     spec = reference.spec(case, group)
     if spec is None:
         return Membership(gang)
+    spec = replace(spec, queue=spec.queue or said(group.labels, vocabulary.QUEUE) or None)
     return Membership(
         gang,
         leaf=reference.leaf(case, group, spec),
         index=number(_written(pod, reference.index)) if reference.index else None,
         spec=spec,
-        queue=spec.queue or said(group.labels, vocabulary.QUEUE) or None,
+        queue=spec.queue,
         priority_class=spec.priority_class,
         preemptible=spec.preemptible,
     )

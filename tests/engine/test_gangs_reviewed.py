@@ -5,11 +5,13 @@ from __future__ import annotations
 import pytest
 
 from scheduler.instruction import BindWait
+from scheduler.object_facts import ObjectFacts
 from scheduler.pod import Owner
 from scheduler.reason import Code
-from tests.engine.gang_world import RACK, GangWorld, group, members
+from tests.engine.gang_world import RACK, GangWorld, group, member, members
 from tests.engine.world import node
-from tests.replay.queued import released
+from tests.replay.queued import in_queue, queue, released
+from topology import vocabulary
 
 
 @pytest.fixture
@@ -68,7 +70,7 @@ def test_who_has_ended_is_not_missed_after_a_restart(world: GangWorld) -> None:
 
 
 def test_the_last_pod_of_a_job_starts_after_a_restart(world: GangWorld) -> None:
-    job = Owner("batch/v1", "Job", "j", "uid-j")
+    job = Owner("Job", "j", "uid-j", "batch/v1")
     world.set_group(group("g", 3))
     world.create(*members("g", 3, owner=job))
     world.run()
@@ -83,11 +85,11 @@ def test_the_last_pod_of_a_job_starts_after_a_restart(world: GangWorld) -> None:
 
 def test_what_an_earlier_job_left_does_not_count_after_a_restart(world: GangWorld) -> None:
     world.set_group(group("g", 3))
-    world.create(*members("g", 3, owner=Owner("batch/v1", "Job", "j", "uid-j")))
+    world.create(*members("g", 3, owner=Owner("Job", "j", "uid-j", "batch/v1")))
     world.run()
     for at in range(3):
         world.change(f"uid-g-{at}", phase="Succeeded")
-    world.create(*members("g", 2, first=3, owner=Owner("batch/v1", "Job", "k", "uid-k")))
+    world.create(*members("g", 2, first=3, owner=Owner("Job", "k", "uid-k", "batch/v1")))
     world.restart()
     assert released(world.plan()) == []
     assert world.reason("g-3").code is Code.GANG_INCOMPLETE
@@ -100,3 +102,52 @@ def test_a_member_that_is_deleted_by_force_is_lost(world: GangWorld) -> None:
     world.later(10)
     world.later(61_000)
     assert sorted(world.evicted()) == ["g-1", "g-2"]
+
+
+# -- one gang, one queue -----------------------------------------------------------------------------------------------
+
+
+def two_queues(world: GangWorld) -> None:
+    """`large` has room for all, `small` for one device."""
+    world.set_queues(queue("large", quota=8, limit=8), queue("small", quota=1, limit=1))
+    world.set_group(group("g", 3))
+
+
+def held(world: GangWorld) -> dict[str, int]:
+    """Devices by queue."""
+    books = world.engine.cluster.accounts.books
+    return {name: books[name].allocated.gpu_milli // 1000 for name in ("large", "small")}
+
+
+def test_the_oldest_member_comes_last(world: GangWorld) -> None:
+    two_queues(world)
+    world.create(*(in_queue("small", member("g", at, created_ms=2000 + at)) for at in range(2)))
+    world.create(in_queue("large", member("g", 2, created_ms=1000)))
+    assert {record.queue for record in world.engine.roster.records.values()} == {"large"}
+    world.run()
+    assert held(world) == {"large": 3, "small": 0}
+
+
+def test_members_with_owners_in_different_queues(world: GangWorld) -> None:
+    two_queues(world)
+    for at, name in enumerate(("large", "small", "small")):
+        labels = {vocabulary.QUEUE.key: name}
+        job = ObjectFacts("batch/v1", "Job", "default", f"j{at}", f"uid-j{at}", labels=labels)
+        world.objects.add(job)
+        world.create(member("g", at, created_ms=1000 + at, owner=Owner("Job", f"j{at}", f"uid-j{at}", "batch/v1")))
+    world.run()
+    assert held(world) == {"large": 3, "small": 0}
+    world.engine.validate()
+
+
+@pytest.mark.parametrize("first", ["g-0", "g-2"])
+def test_a_running_gang_is_in_the_same_queue_after_a_restart(world: GangWorld, first: str) -> None:
+    two_queues(world)
+    order = {"g-0": (0, 1, 2), "g-2": (2, 1, 0)}[first]
+    for age, at in enumerate(order):
+        world.create(in_queue("small" if age else "large", member("g", at, created_ms=1000 + age)))
+    world.run()
+    assert held(world) == {"large": 3, "small": 0}
+    world.restart()
+    assert held(world) == {"large": 3, "small": 0}
+    world.engine.validate()
