@@ -91,7 +91,7 @@ class Planning:
     def answered(self, question: Question, solution: Solution | None) -> None:
         """The answer, None when there was trouble."""
         gang = self._roster.gangs.by_key.get(question.gang)
-        if self.second_look.answered(question, solution) and gang is not None:
+        if self.second_look.answered(question, None if gang is None else solution) and gang is not None:
             self._roster.line.changed(gang)
 
     def _planned(self, record: PodRecord, node: str, now_ms: int) -> None:

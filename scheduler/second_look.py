@@ -65,8 +65,15 @@ class SecondLook:
             self.asked = None
         if solution is None or solution.outcome is not Outcome.FOUND:
             return False
-        self._answers[question.gang] = (question, solution)
+        # those that nodes have outdated are of no use any more, nor may their gangs be there to ask for them
+        still = {gang: kept for gang, kept in self._answers.items() if kept[0].node_changes == question.node_changes}
+        self._answers = {**still, question.gang: (question, solution)}
         return True
+
+    @property
+    def untried(self) -> int:
+        """How many answers are kept to be tried."""
+        return len(self._answers)
 
     def propose(self, gang: GangKey, part: Part, ground: Ground, landscape: Landscape) -> Mapping[str, int] | None:
         """Tries the answer that there may be about a gang; see `gang_exact.propose`."""

@@ -100,3 +100,14 @@ def test_trouble_and_a_no_end_the_question() -> None:
 
 def test_the_limit_0_asks_nothing() -> None:
     assert stuck(exact_limit=0).engine.question() is None
+
+
+def test_the_answer_about_a_gang_that_went_is_not_kept() -> None:
+    here = stuck()
+    question = here.engine.question()
+    assert question is not None
+    for name in ("a", "b", "c"):
+        here.delete(f"uid-{name}")
+    here.plan()
+    here.engine.answered(question, question.answer(1.0))
+    assert here.engine._planning.second_look.untried == 0
