@@ -123,6 +123,12 @@ class View:
         """What keeps the gang from being whole for want of pods."""
         return None if self.satisfied(self.root) else self._short(self.root)
 
+    def idle(self) -> Shortage | None:
+        """What keeps a gang that has its minimum from growing, where pods of it wait and none of them can be taken."""
+        if not self.open or next(self._growth(self.root), None) is not None:
+            return None
+        return self._idle(self.root)
+
     def satisfied(self, group: Group) -> bool:
         """Whether enough of the group has places."""
         if group.is_leaf:
@@ -158,6 +164,17 @@ class View:
         if first is not None and (group.min_children is None or len(group.children) == 1):
             return self._short(first)
         return Shortage(group.name, sum(map(self.can_form, group.children)), _needed(group))
+
+    def _idle(self, group: Group) -> Shortage | None:
+        """A surplus group below one that has its minimum, of which pods wait and are too few."""
+        for child in group.children:
+            if self.satisfied(child):
+                found = self._idle(child)
+            else:
+                found = self._short(child) if any(leaf.name in self.open for leaf in child.leaves()) else None
+            if found is not None:
+                return found
+        return None
 
     # -- what comes next -----------------------------------------------------------------------------------------
 

@@ -54,7 +54,7 @@ class GangTurns:
             numbers: dict[str, int | str] = {"gang": str(gang.key), "missing": gang.missing}
             group.block, group.mark = Reason(Code.GANG_NOT_FOUND, numbers), candidates.mark(group)
             return None
-        shortage = view.shortage()
+        shortage = view.shortage() or (view.idle() if view.satisfied(view.root) else None)
         if shortage is not None:
             numbers = {
                 "gang": str(gang.key), "present": shortage.present, "needed": shortage.needed,

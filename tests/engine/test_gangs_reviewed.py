@@ -151,3 +151,22 @@ def test_a_running_gang_is_in_the_same_queue_after_a_restart(world: GangWorld, f
     world.restart()
     assert held(world) == {"large": 3, "small": 0}
     world.engine.validate()
+
+
+# -- pods that wait and are told why -----------------------------------------------------------------------------------
+
+
+def test_a_surplus_group_that_lacks_pods_says_so(world: GangWorld) -> None:
+    groups = [{"name": "a", "minMember": 1}, {"name": "b", "minMember": 2}]
+    world.set_group(group("g", None, minSubGroup=1, subGroups=groups))
+    world.create(member("g", 0, subgroup="a"))
+    world.plan()
+    world.schedule("uid-g-0")
+    world.create(member("g", 1, subgroup="b"))
+    for _ in range(5):
+        world.later(1000)
+    assert world.told() == {"g-1": Code.GANG_INCOMPLETE}
+    numbers = world.reason("g-1").numbers
+    assert (numbers["subgroup"], numbers["present"], numbers["needed"]) == ("b", 1, 2)
+    world.create(member("g", 2, subgroup="b"))
+    assert sorted(released(world.plan())) == ["g-1", "g-2"]
