@@ -223,7 +223,7 @@ async def test_a_kind_in_trouble_keeps_the_others_waiting_for_a_while_only(
         await asyncio.wait_for(source.synced.wait(), 10)
         assert not source.reads("kubeflow.org", "MPIJob")
         assert source.problems == ["mpijobs.kubeflow.org cannot be read: 500: conversion webhook failed"]
-        assert "MPIJob cannot be read, going on without" in caplog.text
+        assert "mpijobs.kubeflow.org cannot be read, going on without" in caplog.text
         api.faults.clear()
         await until(lambda: source.reads("kubeflow.org", "MPIJob"))
         assert source.by_uid("uid-m") is not None
