@@ -46,7 +46,11 @@ class Gangs:
         self._recognise = recognise
         self._memberships: dict[str, Membership] = {}
         self._clues: dict[str, tuple[object, ...]] = {}
-        """What of a pod its membership follows from, beside the objects; missing where these have changed since."""
+        """What of a pod its membership follows from, beside the objects."""
+        self._changed: dict[str, bool] = {}
+        """Pods of which an object has changed since; whether only in its spec or status."""
+        self._renewed: dict[GangKey, tuple[GangSpec, GangSpec]] = {}
+        """Trees before and after the last change of an object, of gangs of which one member has been looked at."""
         self._sought: dict[str, set[Sought]] = {}
         self._seekers: dict[Sought, set[str]] = {}
         self.by_key: dict[GangKey, Gang] = {}
@@ -64,11 +68,10 @@ class Gangs:
     def look(self, pod: PodFacts) -> PodFacts:
         """Finds out where the pod belongs; returns its facts with what its group and owner say of it."""
         clues = (pod.labels, pod.annotations, pod.owner, pod.scheduling_group, pod.workload_ref)
-        if self._clues.get(pod.uid) != clues:
-            self._clues[pod.uid] = clues
-            tracer = _Tracer(self._objects)
-            self._memberships[pod.uid] = self._recognise(pod, tracer)
-            self._seek(pod.uid, tracer.sought)
+        same_pod, counts_only = self._clues.get(pod.uid) == clues, self._changed.pop(pod.uid, None)
+        self._clues[pod.uid] = clues
+        if not same_pod or (counts_only is not None and not (counts_only and self._renew(pod.uid))):
+            self._recognise_anew(pod, counts_only=same_pod and counts_only is True)
         found = self._memberships[pod.uid]
         of_group = None if found.spec is None else found.spec.queue
         said = (of_group or self._queue_of_gang(pod, found) or found.queue, found.preemptible)
@@ -78,6 +81,25 @@ class Gangs:
             priority_class = str(found.priority_class)
             pod = replace(pod, priority_class=priority_class, priority=vocabulary.PRIORITIES[priority_class])
         return pod
+
+    def _recognise_anew(self, pod: PodFacts, *, counts_only: bool) -> None:
+        tracer, old = _Tracer(self._objects), self._memberships.get(pod.uid)
+        new = self._memberships[pod.uid] = self._recognise(pod, tracer)
+        self._seek(pod.uid, tracer.sought)
+        if not counts_only or old is None or new.gang is None or old.spec is None or new.spec is None:
+            return
+        leaves = [[leaf.name for leaf in spec.root.leaves()] for spec in (old.spec, new.spec)]
+        if replace(old, spec=new.spec) == new and leaves[0] == leaves[1]:
+            self._renewed[new.gang] = (old.spec, new.spec)
+
+    def _renew(self, uid: str) -> bool:
+        """Gives the pod the new tree of its gang, where one member was found to have changed in nothing else."""
+        found = self._memberships[uid]
+        before, after = (None, None) if found.gang is None else self._renewed.get(found.gang, (None, None))
+        if after is None or found.spec is not before:
+            return False
+        self._memberships[uid] = replace(found, spec=after)
+        return True
 
     def _queue_of_gang(self, pod: PodFacts, found: Membership) -> str | None:
         """Where its group says nothing, a gang is in the queue of its oldest member, whose owner or label decides."""
@@ -104,8 +126,10 @@ class Gangs:
             if facts is not None:
                 found |= self._seekers.get((facts.uid,), set())
                 found |= self._seekers.get((facts.group, facts.kind, facts.namespace, facts.name), set())
+        counts_only = old is not None and new is not None and _words(old) == _words(new)
+        self._renewed.clear()
         for uid in found:
-            self._clues.pop(uid, None)
+            self._changed[uid] = counts_only and self._changed.get(uid, True)
         return sorted(found)
 
     def _seek(self, uid: str, sought: set[Sought]) -> None:
@@ -156,6 +180,7 @@ class Gangs:
         self._part(record, ended=ended)
         self._memberships.pop(record.uid, None)
         self._clues.pop(record.uid, None)
+        self._changed.pop(record.uid, None)
         self._seek(record.uid, set())
 
     def ended(self, uid: str) -> None:
@@ -214,6 +239,10 @@ def _count_ended(gang: Gang, leaf: str) -> None:
 
 def _queue(record: PodRecord) -> str | None:
     return claim.queue_named(record.facts) or record.queue or None
+
+
+def _words(facts: ObjectFacts) -> tuple[object, ...]:
+    return facts.labels, facts.annotations, facts.owner
 
 
 def _goes_alone(spec: GangSpec | None) -> bool:
