@@ -11,7 +11,6 @@ from collections.abc import Callable
 from scheduler.cluster import Cluster
 from scheduler.gang import Gang, View, smallest
 from scheduler.gang_spec import GangKey
-from scheduler.gangs import Gangs
 from scheduler.record import PodRecord, Stage
 from scheduler.roster import Roster
 
@@ -22,7 +21,6 @@ class Barrier:
     def __init__(self, cluster: Cluster, roster: Roster) -> None:
         self._cluster = cluster
         self._roster = roster
-        self._gangs: Gangs = roster.gangs
         self.on_decided: Callable[[GangKey], None] = lambda gang: None
 
     def arrive(self, record: PodRecord, now_ms: int) -> bool:
@@ -82,7 +80,7 @@ class Barrier:
         """Whether those at bind and on nodes are enough."""
         if gang.spec is None:
             return False
-        there = [one for one in gang.members.values() if one.at_barrier or is_there(one)]
+        there = [one for one in gang.members.values() if one.at_barrier or one.stays]
         if len(there) + sum(gang.ended.values()) < smallest(gang.spec.root):
             return False
         return View(gang.spec.root, there, gang.ended).satisfied(gang.spec.root)
@@ -93,9 +91,4 @@ def goes_forward(gang: Gang, now_ms: int) -> bool:
 
     One that is about to go carries nobody: pods that follow a gang that ends have to come together anew.
     """
-    return any(is_there(one) or not one.settled(now_ms) for one in gang.members.values())
-
-
-def is_there(record: PodRecord) -> bool:
-    """Whether the pod is bound and stays."""
-    return record.stage is Stage.BOUND and record.has_place
+    return any(one.stays or not one.settled(now_ms) for one in gang.members.values())

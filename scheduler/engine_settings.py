@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from scheduler.gang_spec import STALE_GRACE_MS
 from topology import vocabulary
 
 
@@ -41,7 +42,7 @@ class EngineSettings:
     """Most reservations at once."""
     gang_bind_wait_ms: int = 90_000
     """A member of a gang waits at bind so long for others; shorter than kube-scheduler waits for us."""
-    stale_grace_ms: int = 60_000
+    stale_grace_ms: int = STALE_GRACE_MS
     """A gang that runs below its minimum for so long is restarted, where it does not say otherwise. Negative: never."""
     restart_stale: bool = True
     """Whether it is; else it is left alone."""

@@ -50,7 +50,7 @@ class Gang:
     members: dict[str, PodRecord] = field(default_factory=dict)
     ended: dict[str, int] = field(default_factory=dict)
     oldest: PodRecord | None = None
-    """The member that was created first."""
+    """The member that was created first: it speaks for the gang where one has to."""
     opening: str | None = None
     """The member whose Binding is the first of the gang and on its way; nobody knows yet whether it takes effect."""
     forward: bool = False
@@ -78,14 +78,16 @@ class Gang:
             self.oldest = min(self.members.values(), key=lambda one: age(one.facts), default=None)
         self.left_bind = self.left_bind or (record is not None and record.at_barrier)
         if record is not None and ended:
-            leaf = record.membership.leaf
-            if self.spec is None or not self.spec.counts_ended:
-                self.ended[leaf] = self.ended.get(leaf, 0) + 1
+            self.count_ended(record.membership.leaf)
 
-    @property
-    def first(self) -> PodRecord:
-        """The member that speaks for the gang where it has to be one: the first by name."""
-        return min(self.members.values(), key=lambda record: (record.facts.name, record.uid))
+    def count_ended(self, leaf: str) -> None:
+        """A pod of the leaf ran to its end, which counts here where the owner's status does not count it."""
+        if self.spec is None or not self.spec.counts_ended:
+            self.ended[leaf] = self.ended.get(leaf, 0) + 1
+
+    def running(self, leaves: set[str]) -> Iterator[PodRecord]:
+        """The members in some leaves that are on a node and stay there."""
+        return (one for one in self.members.values() if one.stays and one.membership.leaf in leaves)
 
     # -- what there is -----------------------------------------------------------------------------------------
 

@@ -100,7 +100,8 @@ class GangPlacing:
         return propose(part, ground, landscape, slots, solution)
 
     def _parts(self, gang: Gang, step: Step, now_ms: int) -> Parts:
-        queue = self._cluster.accounts.tree.of(gang.first.queue)
+        assert gang.oldest is not None, "a step has members"
+        queue = self._cluster.accounts.tree.of(gang.oldest.queue)
         return Parts(self._cluster.landscape, None if queue is None else queue.spec.topology, self._odd(step, now_ms))
 
     def _odd(self, step: Step, now_ms: int) -> set[str]:

@@ -10,6 +10,10 @@ ROOT: Final = ""
 """The name of the root of every tree; a gang without subgroups has its pods there."""
 
 
+STALE_GRACE_MS: Final = 60_000
+"""How long a gang may run below its minimum where nobody says otherwise."""
+
+
 class GangKey(NamedTuple):
     """What tells gangs apart. `source` is the kind of what defines it (`PodGroup`, `JobSet`, `kueue`, …); `uid` is that
     of the defining object where it is known from the pods alone, so that an object made anew is another gang.
@@ -91,3 +95,8 @@ class GangSpec:
     """Whether the minima are already without the pods that ran to their end, as the owner's status says."""
     stale_since_ms: int | None = None
     started_ms: int | None = None
+
+    def grace_ms(self, usual_ms: int) -> int | None:
+        """How long the gang may run below its minimum, None for ever; `usual_ms` where it does not say so itself."""
+        grace_ms = usual_ms if self.stale_grace_ms is None else self.stale_grace_ms
+        return None if grace_ms < 0 else grace_ms

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from scheduler.barrier import Barrier, goes_forward, is_there
+from scheduler.barrier import Barrier, goes_forward
 from scheduler.engine_settings import EngineSettings
 from scheduler.gang import Gang
 from scheduler.instruction import Evict
-from scheduler.record import PodRecord, Stage
+from scheduler.record import Stage
 from scheduler.roster import Roster
 
 
@@ -43,9 +41,12 @@ class GangUpkeep:
         touched, self._gangs.touched = self._gangs.touched, {}
         for key in touched:
             gang = self._gangs.by_key.get(key)
-            if gang is None or gang.forward or not _has_places(gang) or _is_satisfied(gang):
+            if gang is None or gang.forward or not _has_places(gang):
                 continue
-            if _can_form(gang) and not self._was_tried_in_vain(gang):
+            view = None if gang.spec is None else gang.view()
+            if view is not None and view.satisfied(view.root):
+                continue
+            if view is not None and view.can_form(view.root) and not self._was_tried_in_vain(gang):
                 self._gangs.touch(gang)
                 continue
             gave_up |= self._barrier.give_up(gang, "its gang cannot be whole", now_ms)
@@ -62,7 +63,7 @@ class GangUpkeep:
         return group.block is not None or group.vain_at is not None
 
     def _note(self, gang: Gang, now_ms: int) -> None:
-        running = any(is_there(one) for one in gang.members.values())
+        running = any(one.stays for one in gang.members.values())
         begun_here, gang.forward = gang.forward, running or (gang.forward and goes_forward(gang, now_ms))
         if gang.forward and gang.opening is not None:
             gang.opening = None  # the watch was faster than the answer
@@ -79,45 +80,28 @@ class GangUpkeep:
 
     def _grace_ms(self, gang: Gang) -> int | None:
         """How long the gang may run below its minimum, None for ever."""
-        if not self._settings.restart_stale:
+        if gang.spec is None or not self._settings.restart_stale:
             return None
-        said = None if gang.spec is None else gang.spec.stale_grace_ms
-        grace_ms = self._settings.stale_grace_ms if said is None else said
-        return None if grace_ms < 0 else grace_ms
+        return gang.spec.grace_ms(self._settings.stale_grace_ms)
 
     def _end_if_due(self, gang: Gang, now_ms: int) -> None:
         """Restarts what is left of the gang: its owner makes the pods anew."""
         grace_ms = self._grace_ms(gang)
         assert gang.broken_since_ms is not None
+        if grace_ms is None or now_ms < gang.broken_since_ms + grace_ms:
+            return
         broken = _broken(gang)
-        if grace_ms is None or now_ms < gang.broken_since_ms + grace_ms or not broken:
-            return  # or those that it lacks are on their way
+        if not broken:
+            return  # those that it lacks are on their way
         gang.broken_since_ms = now_ms  # evictions that fail are ordered again after another grace
         self._roster.alarm(now_ms + max(grace_ms, self._settings.release_backoff_ms))
-        for record in _running(gang, broken):
+        for record in gang.running(broken):
             facts = record.facts
             self._roster.outbox.append(Evict(facts.uid, facts.namespace, facts.name, f"{gang.key} lost too many pods"))
 
 
-def _running(gang: Gang, leaves: set[str]) -> Iterator[PodRecord]:
-    there = (one for one in gang.members.values() if one.stage is Stage.BOUND and one.facts.deleted_ms is None)
-    return (one for one in there if one.membership.leaf in leaves)
-
-
 def _has_places(gang: Gang) -> bool:
     return any(record.has_place for record in gang.members.values())
-
-
-def _can_form(gang: Gang) -> bool:
-    """Whether there are pods enough, with and without a place."""
-    return gang.spec is not None and gang.view().can_form(gang.spec.root)
-
-
-def _is_satisfied(gang: Gang) -> bool:
-    if gang.spec is None:
-        return False
-    view = gang.view()
-    return view.satisfied(view.root)
 
 
 def _broken(gang: Gang, *, bound_only: bool = False) -> set[str]:

@@ -34,7 +34,8 @@ class GangViews:
 
     def forget(self, group: Alike) -> None:
         """Members got places."""
-        self._views.pop(group.kind.gang or GangKey("", "", ""), None)
+        assert group.gang is not None
+        self._views.pop(group.gang.key, None)
 
     def rank(self, group: Alike) -> Rank:
         """The place of a group: that of its first pod. A gang that has its minimum grows after all of its priority."""

@@ -142,6 +142,11 @@ class PodRecord:
         released = self.was_gated and not facts.gates and not self.exposed
         self.rank = order.rank(uid=facts.uid, priority=facts.priority, created_ms=facts.created_ms, released=released)
 
+    @property
+    def stays(self) -> bool:
+        """Whether it is bound, and not about to go."""
+        return self.stage is Stage.BOUND and self.has_place
+
     def read_back(self) -> None:
         """What was written with the Binding, where it is not known any more: after a restart."""
         written = self.facts.annotations.get(vocabulary.RANK, "")

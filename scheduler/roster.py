@@ -86,8 +86,8 @@ class Roster:
     def rejoin(self, record: PodRecord) -> None:
         """What was found out about a pod on a node, or its state there, may be new: its gang has to be looked at."""
         self._move(record)
+        self.look_at_gang_of(record)
         if record.gang is not None:
-            self.gangs.touch(record.gang)
             self.line.changed(record.gang)
 
     def _move(self, record: PodRecord) -> None:
