@@ -86,6 +86,18 @@ class Kube:
         """Binds the pod as a scheduler does."""
         self.loop.run(self.client.bind(pod, node, annotations))
 
+    def wait_until_served(self, resource: Resource, namespace: str | None = None) -> None:
+        """Waits until a kind that was defined a moment ago can be asked for."""
+
+        def served() -> bool:
+            try:
+                self.list(resource, namespace)
+            except ApiError:
+                return False
+            return True
+
+        eventually(served, f"{resource.plural} are served")
+
     def wait_for(
         self,
         resource: Resource,

@@ -9,10 +9,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from tests.controlplane.kube import ApiError, Kube
+from tests.controlplane.kube import Kube
 from tests.controlplane.node_models import A100, FakeNode, gpu_node
 from tests.controlplane.resources import PODS, Object, Objects, Resource
-from tests.controlplane.waiting import eventually
 from tests.e2e.pods import whole
 
 POD_GROUPS: Final = Resource("tangram.scheduler/v1alpha1", "podgroups", True)
@@ -53,15 +52,7 @@ def racks(count: int, *, per_rack: int, per_block: int, devices: int | None = No
 @contextmanager
 def topology(kube: Kube, name: str = "network") -> Iterator[None]:
     """A Topology of blocks and racks, gone afterwards."""
-
-    def served() -> bool:
-        try:
-            kube.list(TOPOLOGIES)
-        except ApiError:
-            return False
-        return True
-
-    eventually(served, "Topologies are served")
+    kube.wait_until_served(TOPOLOGIES)
     levels = [{"nodeLabel": level} for level in (BLOCK, RACK)]
     kind = {"apiVersion": TOPOLOGIES.group_version, "kind": "Topology"}
     kube.create(kind | {"metadata": {"name": name}, "spec": {"levels": levels}})

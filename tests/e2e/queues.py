@@ -6,9 +6,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Final
 
-from tests.controlplane.kube import ApiError, Kube
+from tests.controlplane.kube import Kube
 from tests.controlplane.resources import Object, Resource
-from tests.controlplane.waiting import eventually
 
 QUEUES: Final = Resource("tangram.scheduler/v1alpha1", "queues", False)
 LABEL: Final = "tangram.scheduler/queue"
@@ -28,15 +27,7 @@ def gpus(quota: float | str | None = None, limit: float | str | None = None, wei
 @contextmanager
 def queues(kube: Kube, *documents: Object) -> Iterator[None]:
     """Creates the queues; all Queues there are are gone afterwards, for the tests that follow."""
-
-    def served() -> bool:
-        try:
-            kube.list(QUEUES)
-        except ApiError:
-            return False
-        return True
-
-    eventually(served, "Queues are served")
+    kube.wait_until_served(QUEUES)
     for document in documents:
         kube.create(document)
     try:

@@ -11,11 +11,12 @@ import pytest
 
 from scheduler.explanation import explain
 from scheduler.instruction import BindOrder, BindRefusal, BindWait
+from scheduler.pod import Toleration
 from scheduler.reason import Code
 from scheduler.record import Stage
 from scheduler.remedy import Change
 from tests.engine.gang_world import RACK, GangWorld, group, member, members
-from tests.engine.world import node, pod
+from tests.engine.world import node, pod, virtual_node
 from tests.replay.queued import in_queue, queue, released
 from topology import vocabulary
 
@@ -810,3 +811,46 @@ def test_what_would_make_a_gang_start(world: GangWorld) -> None:
     assert needs("h-1") == [(Change.ROOM_FOR_PODS, {"missing": 3})]
     world.set_group(group("h", free, topologyConstraint={"requiredTopologyLevel": "kubernetes.io/hostname"}))
     assert needs("h-1") == [(Change.ROOM_NEAR_ONE_ANOTHER, {"pods": free, "level": "kubernetes.io/hostname"})]
+
+
+def test_the_policy_may_be_to_leave_what_is_left() -> None:
+    world = GangWorld(settings={"restart_stale": False})
+    world.add_nodes(*(node(f"n{at}", gpus=2, labels={RACK: "r0"}) for at in range(3)))
+    running_gang(world)
+    world.end_badly("g-1")
+    world.later(3_600_000)
+    assert world.evicted() == []
+    assert len(world.bound("g")) == 2
+
+
+def test_a_launcher_without_devices_and_workers_with_eight() -> None:
+    world = GangWorld()
+    world.add_nodes(node("cpu", gpus=0), node("n0", gpus=8), node("n1", gpus=8))
+    world.set_group(group("g", subGroups=[{"name": "launcher", "minMember": 1}, {"name": "worker", "minMember": 3}]))
+    world.create(member("g", 0, subgroup="launcher", whole=0))
+    world.create(*(member("g", at, subgroup="worker", whole=8) for at in (1, 2, 3)))
+    world.plan()
+    assert world.booked("g") == set(), "the launcher alone is no gang"
+    world.add_nodes(node("n2", gpus=8))
+    world.run()
+    where = {pod.name: pod.node_name for pod in world.pods.values()}
+    assert where.pop("g-0") == "cpu"
+    assert sorted(map(str, where.values())) == ["n0", "n1", "n2"]
+
+
+def test_a_gang_stays_among_real_nodes_or_in_one_virtual_cluster() -> None:
+    world = GangWorld()
+    world.add_nodes(node("real", gpus=2), virtual_node("v-small", gpus=3), virtual_node("v-large", gpus=4))
+    tolerates = (Toleration("virtual-node.liqo.io/not-allowed", "Exists"),)
+    world.set_group(group("g", 4))
+    world.create(*members("g", 4, tolerations=tolerates))
+    world.run()
+    assert {pod.node_name for pod in world.pods.values()} == {"v-large"}
+    world.set_group(group("h", 4))
+    world.create(*members("h", 4, tolerations=tolerates))
+    world.run()
+    assert world.bound("h") == set(), "two real devices and three virtual ones are no place for four"
+    world.set_group(group("h", 2))
+    world.run()
+    real = {pod.node_name for pod in world.pods.values() if world.gang_of(pod) == "h" and pod.node_name is not None}
+    assert real == {"real"}, "real nodes first"

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
+from hypothesis import strategies as st
 
 from scheduler.allocation import Allocation
 from scheduler.cluster import Cluster
@@ -60,6 +61,15 @@ def places(text: str) -> list[Place]:
         block, _, name = where.strip().partition("/")
         found += [Place(f"n{len(found) + i}", int(size), block, name) for i, size in enumerate(sizes.split())]
     return found
+
+
+@st.composite
+def halls(draw: st.DrawFn, most: int, *, blocks: Sequence[str], racks: Sequence[str]) -> list[Place]:
+    """Up to `most` nodes, each with up to four devices, in the blocks and racks; what stands twice is likelier."""
+    return [
+        Place(f"n{i}", draw(st.integers(0, 4)), draw(st.sampled_from(blocks)), draw(st.sampled_from(racks)))
+        for i in range(draw(st.integers(1, most)))
+    ]
 
 
 def near(required: str = "", preferred: str = "") -> Nearness:

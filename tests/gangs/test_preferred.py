@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from scheduler.gang import Gang
 from scheduler.gang_placing import Failure
-from tests.gangs.hall import BLOCK, HOST, RACK, Hall, Place, gang_of, leaf, places, record
+from tests.gangs.hall import BLOCK, HOST, RACK, Hall, Place, gang_of, halls, leaf, places, record
 
 LEVELS = [BLOCK, RACK, HOST]
 
@@ -33,15 +33,6 @@ def by_domain(hall: Hall, found: dict[str, str], level: str) -> dict[tuple[str, 
 
 
 # -- generated ---------------------------------------------------------------------------------------------------
-
-
-@st.composite
-def halls(draw: st.DrawFn) -> list[Place]:
-    count = draw(st.integers(1, 9))
-    return [
-        Place(f"n{i}", draw(st.integers(0, 4)), draw(st.sampled_from("aab")), draw(st.sampled_from("1233")))
-        for i in range(count)
-    ]
 
 
 def fewest(hall: Hall, inside: list[Place], count: int, size: int, preferred: str) -> int | None:
@@ -78,7 +69,7 @@ def expected(hall: Hall, count: int, size: int, required: str, preferred: str) -
 
 
 @given(
-    halls(),
+    halls(9, blocks="aab", racks="1233"),
     st.integers(1, 8),
     st.integers(1, 3),
     st.sampled_from([("", BLOCK), ("", RACK), ("", HOST), (BLOCK, BLOCK), (BLOCK, RACK), (BLOCK, HOST), (RACK, HOST)]),

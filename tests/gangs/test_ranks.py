@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scheduler.gang import Gang
 from scheduler.gang_placing import Failure
 from scheduler.gang_spec import ROOT
-from tests.gangs.hall import BLOCK, HOST, RACK, Hall, Place, gang_of, inner, leaf, places, record
+from tests.gangs.hall import BLOCK, HOST, RACK, Hall, Place, gang_of, halls, inner, leaf, places, record
 
 
 def numbered(count: int, *, size: int = 1, backwards: bool = False, **wishes: str) -> Gang:
@@ -29,16 +29,7 @@ def runs(values: list[tuple[str, ...]]) -> int:
     return sum(1 for i, value in enumerate(values) if i == 0 or values[i - 1] != value)
 
 
-@st.composite
-def halls(draw: st.DrawFn) -> list[Place]:
-    count = draw(st.integers(1, 8))
-    return [
-        Place(f"n{i}", draw(st.integers(0, 4)), draw(st.sampled_from("ab")), draw(st.sampled_from("123")))
-        for i in range(count)
-    ]
-
-
-@given(halls(), st.integers(1, 8), st.booleans(), st.sampled_from(["", BLOCK, RACK]))
+@given(halls(8, blocks="ab", racks="123"), st.integers(1, 8), st.booleans(), st.sampled_from(["", BLOCK, RACK]))
 @settings(max_examples=150)
 def test_neighbours_in_number_are_neighbours_in_the_network(
     nodes: list[Place], count: int, backwards: bool, preferred: str
@@ -55,7 +46,7 @@ def test_neighbours_in_number_are_neighbours_in_the_network(
     ]
 
 
-@given(halls(), st.lists(st.integers(1, 2), min_size=1, max_size=6))
+@given(halls(8, blocks="ab", racks="123"), st.lists(st.integers(1, 2), min_size=1, max_size=6))
 @settings(max_examples=100)
 def test_ranks_are_each_there_once(nodes: list[Place], sizes: list[int]) -> None:
     """Whatever is numbered, and whether it is alike or not."""

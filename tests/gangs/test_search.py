@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -12,7 +14,7 @@ from scheduler.gang_parts import Part, Parts, number_members
 from scheduler.gang_placing import Failure, placed_of
 from scheduler.gang_spec import ROOT, Group
 from scheduler.ground import LiveGround
-from tests.gangs.hall import BLOCK, HOST, RACK, Hall, Place, gang_of, inner, leaf, places, record, shared
+from tests.gangs.hall import BLOCK, HOST, RACK, Hall, Place, gang_of, halls, inner, leaf, places, record, shared
 
 LEVELS = [BLOCK, RACK, HOST]
 EXACT = 20
@@ -21,11 +23,8 @@ EXACT = 20
 # -- generated ---------------------------------------------------------------------------------------------------
 
 
-@st.composite
-def halls(draw: st.DrawFn, most: int = 8) -> list[Place]:
-    count = draw(st.integers(1, most))
-    block, rack = st.sampled_from(["a", "a", "b", ""]), st.sampled_from(["1", "1", "2", ""])
-    return [Place(f"n{i}", draw(st.integers(0, 4)), draw(block), draw(rack)) for i in range(count)]
+ragged = partial(halls, blocks=["a", "a", "b", ""], racks=["1", "1", "2", ""])
+"""Halls in which some nodes say nothing about where they are."""
 
 
 def _level(draw: st.DrawFn, above: str) -> str:
@@ -99,7 +98,7 @@ def tight(draw: st.DrawFn) -> tuple[list[Place], Gang]:
     return hall, gang_of(inner(ROOT, *groups), records)
 
 
-@given(st.one_of(st.tuples(halls(), gangs()), tight()), st.data())
+@given(st.one_of(st.tuples(ragged(8), gangs()), tight()), st.data())
 @settings(max_examples=200)
 def test_search_else_exact_finds_a_place_if_and_only_if_there_is_one(
     case: tuple[list[Place], Gang], data: st.DataObject

@@ -114,6 +114,17 @@ def test_the_overlay_of_the_instructions_works(binaries: Binaries, tmp_path: Pat
     assert "vc-team-a" in condition["expression"]
 
 
+def test_the_example_of_gangs_is_taken(kubectl: Kubectl) -> None:
+    path = installation.MANIFESTS / "examples" / "gangs.yaml"
+    made = kubectl("apply", "--dry-run=server", "-f", path).splitlines()
+    assert [line.split()[0] for line in made] == [
+        "topology.tangram.scheduler/datacenter",
+        "podgroup.tangram.scheduler/train",
+        "pod/train-leader",
+        "job.batch/train-worker",
+    ]
+
+
 def test_the_installation_without_the_definition_of_queue_works(binaries: Binaries, tmp_path: Path) -> None:
     """docs/queues.md: the same documents in a file of the ConfigMap."""
     text = (installation.MANIFESTS.parent / "docs" / "queues.md").read_text("utf-8")

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from tests.plan.documents import Object, holding, leaving, node, placed, plan, pod, waits
 
@@ -154,3 +156,31 @@ def test_a_gang_of_which_one_succeeded_or_that_is_completed_is_not_stale() -> No
     assert set(placed(completed)) == {"b"}
     unasked = plan(node("n1", 2), spec, runs("a", "n1", 0), actions=["allocate"])
     assert unasked["evictions"] == []
+
+
+def test_the_example_of_gangs_is_placed_in_one_zone_and_in_order() -> None:
+    text = (Path(__file__).parents[2] / "manifests" / "examples" / "gangs.yaml").read_text("utf-8")
+    documents = list(yaml.safe_load_all(text))
+    (job,) = (found for found in documents if found["kind"] == "Job")
+    template = job["spec"]["template"]
+    labels = template["metadata"]["labels"]
+    workers = [
+        {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {
+                "name": f"w{index}",
+                "namespace": "default",
+                "labels": labels | {"batch.kubernetes.io/job-completion-index": str(index)},
+            },
+            "spec": template["spec"],
+        }
+        for index in range(job["spec"]["completions"])
+    ]
+    zone, rack = "topology.kubernetes.io/zone", "cloud.provider.com/topology-rack"
+    nodes = [node(f"n{at}", 8, labels={zone: f"z{at // 5}", rack: f"r{at // 2}"}) for at in range(10)]
+    found = placed(plan(*nodes, *documents, *workers))
+    assert set(found) == {"train-leader", "w0", "w1", "w2", "w3"}
+    assert len({int(where[1:]) // 5 for where, _, _ in found.values()}) == 1, "one zone"
+    workers_at = [found[f"w{index}"][0] for index in range(4)]
+    assert workers_at == sorted(workers_at), "neighbours in number are neighbours in the network"

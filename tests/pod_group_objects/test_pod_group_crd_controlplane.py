@@ -12,7 +12,6 @@ from extender_api.pod_group_objects.model import MOST_SUBGROUPS, PodGroupSpecMod
 from tests.cluster.objects import pod_group
 from tests.controlplane.kube import ApiError, Kube
 from tests.controlplane.resources import Object, Resource
-from tests.controlplane.waiting import eventually
 
 pytestmark = pytest.mark.controlplane
 
@@ -24,15 +23,7 @@ POD_GROUPS = Resource("tangram.scheduler/v1alpha1", "podgroups", True)
 def kube(kube: Kube) -> Iterator[Kube]:
     """A client of a control plane with the CRD; the group goes with the test."""
     kube.apply(POD_GROUP.document())
-
-    def served() -> bool:
-        try:
-            kube.list(POD_GROUPS, NAMESPACE)
-        except ApiError:
-            return False
-        return True
-
-    eventually(served, "the CRD is served")
+    kube.wait_until_served(POD_GROUPS, NAMESPACE)
     yield kube
     kube.delete_all(POD_GROUPS, NAMESPACE)
 

@@ -18,7 +18,6 @@ from tests.controlplane.binaries import Binaries
 from tests.controlplane.control_plane import ControlPlane
 from tests.controlplane.kube import ApiError, Kube
 from tests.controlplane.resources import Object, Resource
-from tests.controlplane.waiting import eventually
 
 pytestmark = pytest.mark.controlplane
 
@@ -29,17 +28,9 @@ QUEUES = Resource("tangram.scheduler/v1alpha1", "queues", False)
 def kube(kube: Kube) -> Iterator[Kube]:
     """A client of a control plane with the CRD; the queues go with the test."""
     kube.apply(QUEUE.document())
-    eventually(lambda: served(kube), "the CRD is served")
+    kube.wait_until_served(QUEUES)
     yield kube
     kube.delete_all(QUEUES)
-
-
-def served(kube: Kube) -> bool:
-    try:
-        kube.list(QUEUES)
-    except ApiError:
-        return False
-    return True
 
 
 def queue(name: str, **spec: Any) -> Object:

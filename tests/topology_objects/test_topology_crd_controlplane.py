@@ -13,7 +13,6 @@ from extender_api.topology_objects.read import read_topology
 from tests.cluster.objects import topology
 from tests.controlplane.kube import ApiError, Kube
 from tests.controlplane.resources import Object, Resource
-from tests.controlplane.waiting import eventually
 from topology.domains import HOSTNAME, NVLINK_CLUSTER, PRESETS
 
 pytestmark = pytest.mark.controlplane
@@ -25,15 +24,7 @@ TOPOLOGIES = Resource("tangram.scheduler/v1alpha1", "topologies", False)
 def kube(kube: Kube) -> Iterator[Kube]:
     """A client of a control plane with the CRD; the topologies go with the test."""
     kube.apply(TOPOLOGY.document())
-
-    def served() -> bool:
-        try:
-            kube.list(TOPOLOGIES)
-        except ApiError:
-            return False
-        return True
-
-    eventually(served, "the CRD is served")
+    kube.wait_until_served(TOPOLOGIES)
     yield kube
     kube.delete_all(TOPOLOGIES)
 
