@@ -1,0 +1,40 @@
+"""What pods ask for, as a mix: classes of pods, and how much of the demand each is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+
+class PodClass(NamedTuple):
+    """Pods that ask for the same.
+
+    `devices` distinct devices, each giving `milli` of itself (1000: whole) or `share_mib` of its memory; 0 devices: a
+    pod without, whose `milli` is 0. `models` are the keys of `Model` to which its rules let it go, None for all.
+    """
+
+    cpu_milli: int
+    memory_bytes: int
+    devices: int
+    milli: int
+    share_mib: int = 0
+    models: frozenset[str] | None = None
+
+    @property
+    def whole(self) -> bool:
+        """Asks for whole devices."""
+        return self.devices > 0 and self.milli == 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Mix:
+    """Classes in a fixed order, and the demand of each as an integer weight: only ratios count.
+
+    `pods` is how many pods of each class there are at one time, running or waiting; None where that is not known, and
+    then the demand is taken for as much as fills the cluster's devices. The order matters: scenarios are drawn by
+    number. Two entries may be alike.
+    """
+
+    classes: tuple[PodClass, ...]
+    demand: tuple[int, ...]
+    pods: tuple[int, ...] | None = None
