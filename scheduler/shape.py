@@ -57,6 +57,8 @@ def shape_of(request: Request, columns: Mapping[str, int], width: int) -> Shape:
         mib=request.share_memory_mib,
         device_column=columns[request.device_resource] if whole else -1,
         pack_column=columns[_packed_by(request)],
+        cpu_milli=request.cpu_milli,
+        memory_bytes=request.memory_bytes,
     )
     return Shape(ask, vector)
 

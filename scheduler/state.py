@@ -15,7 +15,7 @@ from scheduler.kernels import holding
 from scheduler.kernels.arrays import Ask, NodeArrays, Scratch
 from scheduler.kernels.devices import MOST_REST
 from scheduler.policy import PlacementPolicy, Policy
-from scheduler.request import Request
+from scheduler.request import Demand, Request
 from scheduler.shape import CORE_COLUMNS, Shape, resources_of, shape_of
 from topology.inventory import NodeInventory, ShareSupport
 
@@ -51,6 +51,8 @@ class ClusterState:
         """Grows with every change of anything."""
         self.columns: dict[str, int] = dict(CORE_COLUMNS)
         """Resource name → column of `free` and `total`. Columns beyond are zero."""
+        self.models: dict[tuple[str, int], int] = {("", 0): 0}
+        """Product and memory in MiB of a node's (first) device → number of the model."""
         self._arrays = layout.blank(64, 8, 8)
         self.scratch: Scratch = layout.scratch(64, 8)
         self._vacant: list[int] = []
@@ -143,6 +145,7 @@ class ClusterState:
             arrays.shares[slot] = inventory.shares is ShareSupport.YES and not inventory.virtual
             arrays.device_column[slot] = self.columns[inventory.device_resource]
             arrays.device_count[slot] = len(inventory.devices)
+            arrays.model[slot] = self._model(inventory)
             for row, device in enumerate(inventory.devices):
                 memory_mib = min(device.memory_mib, MOST_MEMORY_MIB)
                 arrays.device_total_mib[slot, row] = memory_mib
@@ -175,6 +178,10 @@ class ClusterState:
         self._arrays = layout.grown(self._arrays, *want)
         self.scratch = layout.scratch(want[0], want[2])
         self._shapes.clear()
+
+    def _model(self, inventory: NodeInventory) -> int:
+        key = (inventory.product or "", inventory.devices[0].memory_mib)
+        return self.models.setdefault(key, len(self.models))
 
     # -- requests ----------------------------------------------------------------------------------------------
 
@@ -241,6 +248,8 @@ class ClusterState:
         if request is not None:
             vector = self.vector(request)  # first: it may grow the arrays
             self._arrays.free[slot] -= sign * vector
+            if request.demand is not Demand.NONE:
+                self._arrays.hosted[slot, layout.kind_of(request.demand, request.device_count)] += sign
         self._hold(slot, devices, sign)
         self._arrays.openable[slot] = self._openable(slot)
         self.version += 1
@@ -277,6 +286,7 @@ class ClusterState:
         assert sorted(self.slot_of, key=lambda name: arrays.rank[self.slot_of[name]]) == sorted(self.slot_of)
         assert (arrays.free <= arrays.total).all()
         assert (arrays.device_sharers >= 0).all()
+        assert (arrays.hosted >= 0).all()
         assert (arrays.device_holders >= arrays.device_sharers).all()
         assert (arrays.idle == (arrays.device_healthy & (arrays.device_holders == 0)).sum(axis=1)).all()
         assert (arrays.shared == (arrays.device_sharers > 0).sum(axis=1)).all()

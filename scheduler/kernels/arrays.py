@@ -23,6 +23,9 @@ WHOLE: Final = 1
 SHARE: Final = 2
 """Values of `Ask.demand`."""
 
+KINDS: Final = 10
+MOST_IN_KIND: Final = KINDS - 1
+
 
 class NodeArrays(NamedTuple):
     """All nodes. A slot that holds no node is zero throughout, so no pod fits there."""
@@ -71,6 +74,10 @@ class NodeArrays(NamedTuple):
     """[S, D]"""
     device_island: NDArray[np.int32]
     """[S, D]: devices of a node with one number are near one another; all 0 where nothing tells."""
+    model: NDArray[np.int32]
+    """[S]: the number of the model of its devices (`ClusterState.models`); 0 where none are modelled."""
+    hosted: NDArray[np.int32]
+    """[S, KINDS]: pods that hold devices, by kind: shares, one whole device, two, ... See `kind_of`."""
 
 
 class Ask(NamedTuple):
@@ -92,6 +99,8 @@ class Ask(NamedTuple):
     """WHOLE: the column of the device resource; else -1."""
     pack_column: int
     """The column whose free amount orders the nodes: the device resource, a MIG resource, else CPU."""
+    cpu_milli: int
+    memory_bytes: int
 
 
 class Rules(NamedTuple):
@@ -103,6 +112,11 @@ class Rules(NamedTuple):
     """Nodes, for pods with devices."""
     device_spread: int
     """Devices of a node, for shares."""
+
+
+def kind_of(demand: int, devices: int) -> int:
+    """The kind of a pod that holds devices: 0 for a share, else how many whole ones, MOST_IN_KIND for so many or more."""
+    return 0 if demand == SHARE else min(devices, MOST_IN_KIND)
 
 
 def blank(slots: int, columns: int, devices: int) -> NodeArrays:
@@ -128,6 +142,8 @@ def blank(slots: int, columns: int, devices: int) -> NodeArrays:
         device_sharers=np.zeros((slots, devices), np.int32),
         device_healthy=np.zeros((slots, devices), np.bool_),
         device_island=np.zeros((slots, devices), np.int32),
+        model=np.zeros(slots, np.int32),
+        hosted=np.zeros((slots, KINDS), np.int32),
     )
 
 

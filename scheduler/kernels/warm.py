@@ -18,7 +18,7 @@ def warm() -> float:
     nodes = arrays.blank(1, arrays.FIRST_EXTENDED, 1)
     buffers = arrays.scratch(1, 1)
     rules = arrays.Rules(0, 0, 0)
-    ask = arrays.Ask(np.zeros(1, np.int64), np.ones(1, np.int64), arrays.SHARE, 1, 500, 0, -1, arrays.CPU)
+    ask = arrays.Ask(np.zeros(1, np.int64), np.ones(1, np.int64), arrays.SHARE, 1, 500, 0, -1, arrays.CPU, 0, 0)
     feasible.has_room(nodes.free, ask.columns, ask.amounts, np.ones(1, np.bool_), buffers.fits)
     devices.judge_whole(nodes, ask, buffers.fits, 0, 1)
     devices.judge_share(nodes, ask, 0, buffers, 0, 1)
