@@ -9,6 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scheduler.allocation import FULL_MILLI, DeviceShare
+from scheduler.change_log import ChangeLog
+from scheduler.costs import Costs
 from scheduler.journal import Journal
 from scheduler.kernels import arrays as layout
 from scheduler.kernels import holding
@@ -55,6 +57,8 @@ class ClusterState:
         """Product and memory in MiB of a node's (first) device → number of the model."""
         self._arrays = layout.blank(64, 8, 8)
         self.scratch: Scratch = layout.scratch(64, 8)
+        self.changes: Final = ChangeLog()
+        self.costs: Final = Costs()
         self._vacant: list[int] = []
         self._ranked = True
         self._journal: Journal[_Change] = Journal()
@@ -109,7 +113,7 @@ class ClusterState:
         heapq.heappush(self._vacant, slot)
         self._blank(slot)
         self._ranked = False
-        self.version += 1
+        self._changed(slot)
 
     def clear(self, slot: int) -> None:
         """Makes a node empty, as `set_node` does. Raises StateError inside a checkpoint or for a vacant slot."""
@@ -140,6 +144,7 @@ class ClusterState:
             arrays.total[slot, self.columns[resource]] = min(amount, MOST)
         arrays.free[slot] = arrays.total[slot]
         arrays.virtual[slot] = inventory.virtual
+        arrays.pool[slot] = self.policy.pool_of(inventory)
         arrays.accelerated[slot] = _accelerated(inventory)
         if inventory.devices and inventory.device_resource is not None:
             arrays.shares[slot] = inventory.shares is ShareSupport.YES and not inventory.virtual
@@ -156,7 +161,11 @@ class ClusterState:
                 arrays.device_room_milli[slot, row], arrays.device_room_mib[slot, row] = self._room(slot, row)
             arrays.idle[slot] = sum(device.healthy for device in inventory.devices)
             arrays.openable[slot] = self._openable(slot)
+        self._changed(slot)
+
+    def _changed(self, slot: int) -> None:
         self.version += 1
+        self.changes.note(slot)
 
     # -- room for more -----------------------------------------------------------------------------------------
 
@@ -178,6 +187,7 @@ class ClusterState:
         self._arrays = layout.grown(self._arrays, *want)
         self.scratch = layout.scratch(want[0], want[2])
         self._shapes.clear()
+        self.costs.clear()
 
     def _model(self, inventory: NodeInventory) -> int:
         key = (inventory.product or "", inventory.devices[0].memory_mib)
@@ -252,7 +262,7 @@ class ClusterState:
                 self._arrays.hosted[slot, layout.kind_of(request.demand, request.device_count)] += sign
         self._hold(slot, devices, sign)
         self._arrays.openable[slot] = self._openable(slot)
-        self.version += 1
+        self._changed(slot)
 
     def _hold(self, slot: int, devices: tuple[DeviceShare, ...], sign: int) -> None:
         if devices:
