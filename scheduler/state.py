@@ -29,6 +29,18 @@ MOST_MEMORY_MIB: Final = MOST_REST - 1
 REMEMBERED_REQUESTS: Final = 4096
 
 
+class ModelKey(NamedTuple):
+    """Nodes whose devices are alike: one product with one card memory (0 MiB: unknown), which take shares or do not."""
+
+    product: str
+    card_mib: int
+    takes_shares: bool
+
+
+NO_MODEL: Final = ModelKey("", 0, False)
+"""Of nodes whose devices are not modelled, and of those that have none."""
+
+
 class StateError(RuntimeError):
     """The state was asked for something that it must not do now."""
 
@@ -53,8 +65,8 @@ class ClusterState:
         """Grows with every change of anything."""
         self.columns: dict[str, int] = dict(CORE_COLUMNS)
         """Resource name → column of `free` and `total`. Columns beyond are zero."""
-        self.models: dict[tuple[str, int], int] = {("", 0): 0}
-        """Product and memory in MiB of a node's (first) device → number of the model."""
+        self.models: dict[ModelKey, int] = {NO_MODEL: 0}
+        """Model of a node's devices → its number; numbers are never given anew."""
         self._arrays = layout.blank(64, 8, 8)
         self.scratch: Scratch = layout.scratch(64, 8)
         self.changes: Final = ChangeLog()
@@ -150,7 +162,7 @@ class ClusterState:
             arrays.shares[slot] = inventory.shares is ShareSupport.YES and not inventory.virtual
             arrays.device_column[slot] = self.columns[inventory.device_resource]
             arrays.device_count[slot] = len(inventory.devices)
-            arrays.model[slot] = self._model(inventory)
+            arrays.model[slot] = self._model(inventory, bool(arrays.shares[slot]))
             for row, device in enumerate(inventory.devices):
                 memory_mib = min(device.memory_mib, MOST_MEMORY_MIB)
                 arrays.device_total_mib[slot, row] = memory_mib
@@ -189,8 +201,8 @@ class ClusterState:
         self._shapes.clear()
         self.costs.clear()
 
-    def _model(self, inventory: NodeInventory) -> int:
-        key = (inventory.product or "", inventory.devices[0].memory_mib)
+    def _model(self, inventory: NodeInventory, takes_shares: bool) -> int:
+        key = ModelKey(inventory.product or "", inventory.devices[0].memory_mib, takes_shares)
         return self.models.setdefault(key, len(self.models))
 
     # -- requests ----------------------------------------------------------------------------------------------

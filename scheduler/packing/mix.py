@@ -10,7 +10,7 @@ class PodClass(NamedTuple):
     """Pods that ask for the same.
 
     `devices` distinct devices, each giving `milli` of itself (1000: whole) or `share_mib` of its memory; 0 devices: a
-    pod without, whose `milli` is 0. `models` are the keys of `Model` to which its rules let it go, None for all.
+    pod without, whose `milli` is 0. `models` are the keys of the models to which its rules let it go, None for all.
     """
 
     cpu_milli: int
