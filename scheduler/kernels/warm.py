@@ -6,7 +6,7 @@ import time
 
 import numpy as np
 
-from scheduler.kernels import _jit, arrays, copies, devices, diagnose, feasible, holding, score
+from scheduler.kernels import _jit, arrays, copies, devices, diagnose, feasible, holding, rest_tables, score
 
 
 def warm() -> float:
@@ -32,6 +32,10 @@ def warm() -> float:
     diagnose.short_of_resources(nodes, ask, buffers, 1)
     diagnose.short_of_devices(nodes, ask, buffers, 1)
     diagnose.best_share(nodes, ask, buffers, 1)
+    items, worth = np.zeros((1, 1), np.int64), np.zeros((1, 1, 1), np.int64)
+    room = np.zeros((1, rest_tables.STEPS + 1, 1, 1), np.int64)
+    rest_tables.fill_shares(items, items, worth, room)
+    rest_tables.fill_whole(items, items, worth, room, np.zeros((1, 2, 1, 1), np.int64))
     return time.perf_counter() - began
 
 

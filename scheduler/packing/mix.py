@@ -10,7 +10,8 @@ class PodClass(NamedTuple):
     """Pods that ask for the same.
 
     `devices` distinct devices, each giving `milli` of itself (1000: whole) or `share_mib` of its memory; 0 devices: a
-    pod without, whose `milli` is 0. `models` are the keys of the models to which its rules let it go, None for all.
+    pod without, whose `milli` is 0. `models` are the keys of the models to which its rules let it go, None for all. `spec`
+    is the rule about models as it was written, "" where unknown; it only tells classes apart and puts them in order.
     """
 
     cpu_milli: int
@@ -19,6 +20,7 @@ class PodClass(NamedTuple):
     milli: int
     share_mib: int = 0
     models: frozenset[str] | None = None
+    spec: str = ""
 
     @property
     def whole(self) -> bool:
