@@ -105,5 +105,5 @@ def _items(
     devices = np.where(fits & ~single & (count <= most), count, 0)
     steps = np.where(fits & single, -(-milli // STEP_MILLI), 0)
     gain = milli * np.maximum(devices, 1) * UNIT
-    worth: NDArray[np.int64] = gain[:, None, :] + np.where(cpu <= MOST_CPU_MILLI, cpu, 0) * cpu_worth[:, None]
-    return _Items(steps, devices, worth)
+    worth = gain[:, None, :] + np.where(cpu <= MOST_CPU_MILLI, cpu, 0) * cpu_worth[:, None]
+    return _Items(steps, devices, np.asarray(worth, np.int64))
