@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 import pytest
 from hypothesis import given
@@ -16,23 +14,11 @@ from scheduler.reason import Code
 from scheduler.request import Request
 from scheduler.state import ClusterState
 from tests import naive, strategies
+from tests.core.states import everywhere, state_of
 from tests.strategies import fraction, inventory, memory, whole
 from topology.inventory import ShareSupport
 
 SPREAD = PlacementPolicy(Strategy.SPREAD, Strategy.SPREAD, Strategy.SPREAD)
-
-
-def state_of(nodes: Sequence[naive.Node], policy: PlacementPolicy | None = None) -> ClusterState:
-    state = ClusterState(policy)
-    for node in nodes:
-        slot = state.set_node(node.inventory)
-        for request, devices in node.held:
-            state.take(slot, request, devices)
-    return state
-
-
-def everywhere(state: ClusterState) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
-    return np.ones(len(state.inventories), np.bool_)
 
 
 def placed(state: ClusterState, request: Request) -> tuple[str, list[int]] | None:
