@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scheduler.kernels import arrays as layout
-from scheduler.kernels import diagnose
+from scheduler.kernels import diagnose, feasible
 from scheduler.kernels.arrays import Ask
 from scheduler.reason import Code, Reason
 from scheduler.request import Demand, Request
@@ -128,7 +128,7 @@ def _lacks(state: ClusterState, request: Request) -> _Lacks:
     nodes, buffers, end = state.arrays, state.scratch, len(state.inventories)
     diagnose.unsuited(nodes, ask, buffers, end)
     diagnose.short_of_resources(nodes, ask, buffers, end)
-    state.policy.judge(nodes, ask, buffers, 0, end)
+    feasible.holds(nodes, ask, np.arange(end), buffers.fits)
     diagnose.short_of_devices(nodes, ask, buffers, end)
     diagnose.best_share(nodes, ask, buffers, end)
     return _Lacks(state, request, ask, buffers.codes[:end].copy(), buffers.numbers[:end].copy())

@@ -24,18 +24,12 @@ BEST_SCORE: Final = 100
 
 def place(state: ClusterState, request: Request, mask: NDArray[np.bool_]) -> Allocation | None:
     """The best node among those of `mask` (bool[slots]) and the devices there, or None when it fits on none."""
-    ask = state.ask(request)
-    mask = _canonical(mask, state)
-    _judge(state, ask, mask)
-    nodes, buffers = state.arrays, state.scratch
-    state.policy.score(nodes, ask, buffers, mask.size)
-    slot = int(score.cheapest(buffers.cost, nodes.rank, mask.size))
+    costs = state.costs.of(state, request)
+    slot = int(score.cheapest(costs, _canonical(mask, state), state.arrays.rank))
     inventory = state.inventories[slot] if slot >= 0 else None
     if inventory is None:
         return None
-    devices = _devices(state, request, ask, slot)
-    assert devices is not None, "the search and the choice of devices disagree"
-    return Allocation(inventory.name, devices)
+    return Allocation(inventory.name, _devices(state, request, state.ask(request), slot))
 
 
 def place_on(state: ClusterState, request: Request, slot: int) -> tuple[DeviceShare, ...] | None:
@@ -43,17 +37,16 @@ def place_on(state: ClusterState, request: Request, slot: int) -> tuple[DeviceSh
     if state.inventories[slot] is None:
         return None
     ask = state.ask(request)
-    if (state.arrays.free[slot, ask.columns] < ask.amounts).any():
+    if not _holds(state, ask, slot):
         return None
     return _devices(state, request, ask, slot)
 
 
 def fits(state: ClusterState, request: Request, mask: NDArray[np.bool_]) -> NDArray[np.bool_]:
     """bool[slots]: the nodes of `mask` (bool[slots]) that hold the request now."""
-    mask = _canonical(mask, state)
-    _judge(state, state.ask(request), mask)
+    mask = mask[: len(state.inventories)]
     answer = np.zeros(len(state.inventories), np.bool_)
-    answer[: mask.size] = state.scratch.fits[: mask.size]
+    answer[: mask.size] = (state.costs.of(state, request)[: mask.size] != score.DOES_NOT_FIT) & mask
     return answer
 
 
@@ -68,12 +61,8 @@ def copies(state: ClusterState, request: Request, mask: NDArray[np.bool_]) -> ND
 
 def ranked(state: ClusterState, request: Request, mask: NDArray[np.bool_]) -> NDArray[np.int64]:
     """The slots of `mask` (bool[slots]) on which the request fits, the best first."""
-    ask = state.ask(request)
-    mask = _canonical(mask, state)
-    _judge(state, ask, mask)
-    state.policy.score(state.arrays, ask, state.scratch, mask.size)
-    costs = state.scratch.cost[: mask.size]
-    slots = np.flatnonzero(costs >= 0)
+    slots = np.flatnonzero(fits(state, request, mask))
+    costs = state.costs.of(state, request)
     return slots[np.lexsort((state.arrays.rank[slots], costs[slots]))]
 
 
@@ -82,15 +71,9 @@ def scores(state: ClusterState, request: Request, slots: Sequence[int] | NDArray
 
     100 for the best and its equals alone, 0 where the request does not fit; the steps between are even.
     """
-    ask = state.ask(request)
-    wanted = np.asarray(slots, np.int64)
-    mask = np.zeros(len(state.inventories), np.bool_)
-    mask[wanted] = True
-    _judge(state, ask, mask)
-    state.policy.score(state.arrays, ask, state.scratch, mask.size)
-    costs = state.scratch.cost[wanted]
+    costs = state.costs.of(state, request)[np.asarray(slots, np.int64)]
     levels, place = np.unique(costs[costs >= 0], return_inverse=True)
-    answer = np.zeros(len(wanted), np.int64)
+    answer = np.zeros(costs.size, np.int64)
     answer[costs >= 0] = (len(levels) - place) * BEST_SCORE // max(len(levels), 1)
     return answer
 
@@ -112,24 +95,31 @@ def _canonical(mask: NDArray[np.bool_], state: ClusterState) -> NDArray[np.bool_
     return np.array(mask, np.bool_)
 
 
-def _judge(state: ClusterState, ask: Ask, mask: NDArray[np.bool_]) -> None:
-    nodes, buffers = state.arrays, state.scratch
-    feasible.has_room(nodes.free, ask.columns, ask.amounts, mask, buffers.fits)
-    state.policy.judge(nodes, ask, buffers, 0, mask.size)
-
-
-def _devices(state: ClusterState, request: Request, ask: Ask, slot: int) -> tuple[DeviceShare, ...] | None:
-    """The devices on a node whose resources suffice, in the order of their index."""
+def _holds(state: ClusterState, ask: Ask, slot: int) -> bool:
+    """As `feasible.holds` decides; for one node and no share a kernel takes longer to call than this."""
     nodes = state.arrays
-    rows: list[int] | None = []
+    if (nodes.free[slot, ask.columns] < ask.amounts).any():
+        return False
+    if ask.demand == WHOLE and nodes.device_column[slot] == ask.device_column and nodes.device_count[slot] > 0:
+        return bool(nodes.openable[slot] >= ask.devices)
     if ask.demand == SHARE:
-        rows = _shared_rows(state, ask, slot)
+        feasible.holds(nodes, ask, np.array([slot]), state.scratch.fits)
+        return bool(state.scratch.fits[slot])
+    return True
+
+
+def _devices(state: ClusterState, request: Request, ask: Ask, slot: int) -> tuple[DeviceShare, ...]:
+    """The devices on a node where the request fits, in the order of their index."""
+    nodes = state.arrays
+    rows: list[int] = []
+    if ask.demand == SHARE:
+        state.scratch.fits[slot] = True
+        state.policy.choose(nodes, ask, slot, state.scratch)
+        rows = sorted(state.scratch.rows[: ask.devices].tolist())
     elif ask.demand == WHOLE and nodes.device_column[slot] == ask.device_column:
         rows = _whole_rows(nodes, ask, slot)
     inventory = state.inventories[slot]
     assert inventory is not None
-    if rows is None:
-        return None
     shares = []
     for row in rows:
         milli, memory_mib = share_of_device(request, int(nodes.device_total_mib[slot, row]))
@@ -137,16 +127,6 @@ def _devices(state: ClusterState, request: Request, ask: Ask, slot: int) -> tupl
     return tuple(shares)
 
 
-def _shared_rows(state: ClusterState, ask: Ask, slot: int) -> list[int] | None:
-    buffers = state.scratch
-    buffers.fits[slot] = True
-    state.policy.judge(state.arrays, ask, buffers, slot, slot + 1)
-    return sorted(buffers.rows[: ask.devices].tolist()) if buffers.fits[slot] else None
-
-
-def _whole_rows(nodes: NodeArrays, ask: Ask, slot: int) -> list[int] | None:
-    """As `devices.judge_whole` and `nearest` decide; a kernel takes longer to call than this for one node."""
-    if nodes.device_count[slot] > 0 and nodes.openable[slot] < ask.devices:
-        return None
+def _whole_rows(nodes: NodeArrays, ask: Ask, slot: int) -> list[int]:
     untouched = np.flatnonzero(nodes.device_healthy[slot] & (nodes.device_holders[slot] == 0))
     return nearest(untouched, nodes.device_island[slot, untouched], ask.devices)

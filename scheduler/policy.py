@@ -1,4 +1,4 @@
-"""How places are chosen among those that fit. The search asks a policy two things: devices of a node, and its cost."""
+"""How places are chosen among those that fit. The search asks a policy what nodes cost, and which devices it takes."""
 
 from __future__ import annotations
 
@@ -6,8 +6,12 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
 
+import numpy as np
+from numpy.typing import NDArray
+
 from scheduler.kernels import devices, score
-from scheduler.kernels.arrays import CPU, SHARE, WHOLE, Ask, NodeArrays, Rules, Scratch
+from scheduler.kernels.arrays import CPU, SHARE, Ask, NodeArrays, Rules, Scratch
+from topology.inventory import NodeInventory
 
 
 class Strategy(StrEnum):
@@ -22,23 +26,28 @@ class PolicyError(ValueError):
 
 
 class Policy(Protocol):
-    """What the search needs of a policy. Both work in place on `buffers`, for the slots from `begin` to `end`."""
+    """What the search needs of a policy. Which slots fit is the same for every policy."""
 
-    def judge(self, nodes: NodeArrays, ask: Ask, buffers: Scratch, begin: int, end: int) -> None:
-        """Takes from `buffers.fits` the slots whose devices do not serve the request.
+    @property
+    def epoch(self) -> int:
+        """Grows when costs change although no node does."""
+        ...
 
-        Of a share, `buffers.rows` holds the devices chosen on the last slot that fits. Which slots fit is the same
-        for every policy.
+    def price(self, nodes: NodeArrays, ask: Ask, slots: NDArray[np.int64], buffers: Scratch) -> None:
+        """Writes to `buffers.cost` what the request costs on each of `slots` (int64[n]) where `buffers.fits` holds.
+
+        At least 0 and at most `score.MOST_COST`; the least is best. Depends on the node alone, and on the epoch.
         """
 
-    def score(self, nodes: NodeArrays, ask: Ask, buffers: Scratch, end: int) -> None:
-        """Writes `buffers.cost` for the slots below `end` after `judge`: at least 0 where they fit, the least is best.
-
-        Negative where they do not fit.
-        """
+    def choose(self, nodes: NodeArrays, ask: Ask, slot: int, buffers: Scratch) -> None:
+        """Writes the devices of a share to the first of `buffers.rows`, on a slot where it fits."""
 
     def fills(self, ask: Ask) -> bool:
         """Whether the best node stays the best for another such request, as long as it has room."""
+        ...
+
+    def pool_of(self, inventory: NodeInventory) -> int:
+        """The pool that a node belongs to, 0..62: nodes of a lower number come first."""
         ...
 
 
@@ -65,28 +74,33 @@ class PlacementPolicy:
             device_spread=int(self.device is Strategy.SPREAD),
         )
 
-    def judge(self, nodes: NodeArrays, ask: Ask, buffers: Scratch, begin: int, end: int) -> None:
-        """See `Policy.judge`."""
-        if ask.demand == SHARE:
-            devices.judge_share(nodes, ask, self.rules.device_spread, buffers, begin, end)
-        elif ask.demand == WHOLE:
-            devices.judge_whole(nodes, ask, buffers.fits, begin, end)
+    @property
+    def epoch(self) -> int:
+        """Never another."""
+        return 0
 
-    def score(self, nodes: NodeArrays, ask: Ask, buffers: Scratch, end: int) -> None:
-        """See `Policy.score`."""
+    def price(self, nodes: NodeArrays, ask: Ask, slots: NDArray[np.int64], buffers: Scratch) -> None:
+        """See `Policy.price`."""
         rules = self.rules
         if ask.demand == SHARE:
-            score.share_costs(
-                nodes.idle, buffers.fits, buffers.opened, buffers.left, rules.gpu_spread, end, buffers.cost
-            )
+            devices.choose_share(nodes, ask, rules.device_spread, slots, buffers)
+            score.share_costs(nodes, rules.gpu_spread, slots, buffers)
         else:
-            score.plain_costs(nodes, ask, rules, buffers.fits, end, buffers.cost)
+            score.plain_costs(nodes, ask, rules, slots, buffers.fits, buffers.cost)
+
+    def choose(self, nodes: NodeArrays, ask: Ask, slot: int, buffers: Scratch) -> None:
+        """See `Policy.choose`."""
+        devices.choose_share(nodes, ask, self.rules.device_spread, np.array([slot]), buffers)
 
     def fills(self, ask: Ask) -> bool:
         """See `Policy.fills`. Shares may leave a node half used for another where they join a device."""
         if ask.demand == SHARE:
             return False
         return (self.cpu if ask.pack_column == CPU else self.gpu) is Strategy.BINPACK
+
+    def pool_of(self, inventory: NodeInventory) -> int:
+        """See `Policy.pool_of`. All are alike."""
+        return 0
 
 
 def _strategy(key: str, name: str) -> Strategy:

@@ -9,6 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scheduler.allocation import FULL_MILLI, DeviceShare
+from scheduler.change_log import ChangeLog
+from scheduler.costs import Costs
 from scheduler.journal import Journal
 from scheduler.kernels import arrays as layout
 from scheduler.kernels import holding
@@ -25,6 +27,18 @@ MOST: Final = 1 << 56
 """What a node says beyond this is taken as this; so sums stay far inside 64 bits."""
 MOST_MEMORY_MIB: Final = MOST_REST - 1
 REMEMBERED_REQUESTS: Final = 4096
+
+
+class ModelKey(NamedTuple):
+    """Nodes whose devices are alike: one product with one card memory (0 MiB: unknown), which take shares or do not."""
+
+    product: str
+    card_mib: int
+    takes_shares: bool
+
+
+NO_MODEL: Final = ModelKey("", 0, False)
+"""Of nodes whose devices are not modelled, and of those that have none."""
 
 
 class StateError(RuntimeError):
@@ -51,10 +65,12 @@ class ClusterState:
         """Grows with every change of anything."""
         self.columns: dict[str, int] = dict(CORE_COLUMNS)
         """Resource name → column of `free` and `total`. Columns beyond are zero."""
-        self.models: dict[tuple[str, int], int] = {("", 0): 0}
-        """Product and memory in MiB of a node's (first) device → number of the model."""
+        self.models: dict[ModelKey, int] = {NO_MODEL: 0}
+        """Model of a node's devices → its number; numbers are never given anew."""
         self._arrays = layout.blank(64, 8, 8)
         self.scratch: Scratch = layout.scratch(64, 8)
+        self.changes: Final = ChangeLog()
+        self.costs: Final = Costs()
         self._vacant: list[int] = []
         self._ranked = True
         self._journal: Journal[_Change] = Journal()
@@ -109,7 +125,7 @@ class ClusterState:
         heapq.heappush(self._vacant, slot)
         self._blank(slot)
         self._ranked = False
-        self.version += 1
+        self._changed(slot)
 
     def clear(self, slot: int) -> None:
         """Makes a node empty, as `set_node` does. Raises StateError inside a checkpoint or for a vacant slot."""
@@ -140,12 +156,13 @@ class ClusterState:
             arrays.total[slot, self.columns[resource]] = min(amount, MOST)
         arrays.free[slot] = arrays.total[slot]
         arrays.virtual[slot] = inventory.virtual
+        arrays.pool[slot] = self.policy.pool_of(inventory)
         arrays.accelerated[slot] = _accelerated(inventory)
         if inventory.devices and inventory.device_resource is not None:
             arrays.shares[slot] = inventory.shares is ShareSupport.YES and not inventory.virtual
             arrays.device_column[slot] = self.columns[inventory.device_resource]
             arrays.device_count[slot] = len(inventory.devices)
-            arrays.model[slot] = self._model(inventory)
+            arrays.model[slot] = self._model(inventory, bool(arrays.shares[slot]))
             for row, device in enumerate(inventory.devices):
                 memory_mib = min(device.memory_mib, MOST_MEMORY_MIB)
                 arrays.device_total_mib[slot, row] = memory_mib
@@ -156,7 +173,11 @@ class ClusterState:
                 arrays.device_room_milli[slot, row], arrays.device_room_mib[slot, row] = self._room(slot, row)
             arrays.idle[slot] = sum(device.healthy for device in inventory.devices)
             arrays.openable[slot] = self._openable(slot)
+        self._changed(slot)
+
+    def _changed(self, slot: int) -> None:
         self.version += 1
+        self.changes.note(slot)
 
     # -- room for more -----------------------------------------------------------------------------------------
 
@@ -178,9 +199,10 @@ class ClusterState:
         self._arrays = layout.grown(self._arrays, *want)
         self.scratch = layout.scratch(want[0], want[2])
         self._shapes.clear()
+        self.costs.clear()
 
-    def _model(self, inventory: NodeInventory) -> int:
-        key = (inventory.product or "", inventory.devices[0].memory_mib)
+    def _model(self, inventory: NodeInventory, takes_shares: bool) -> int:
+        key = ModelKey(inventory.product or "", inventory.devices[0].memory_mib, takes_shares)
         return self.models.setdefault(key, len(self.models))
 
     # -- requests ----------------------------------------------------------------------------------------------
@@ -252,7 +274,7 @@ class ClusterState:
                 self._arrays.hosted[slot, layout.kind_of(request.demand, request.device_count)] += sign
         self._hold(slot, devices, sign)
         self._arrays.openable[slot] = self._openable(slot)
-        self.version += 1
+        self._changed(slot)
 
     def _hold(self, slot: int, devices: tuple[DeviceShare, ...], sign: int) -> None:
         if devices:

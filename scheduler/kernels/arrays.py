@@ -76,6 +76,8 @@ class NodeArrays(NamedTuple):
     """[S, D]: devices of a node with one number are near one another; all 0 where nothing tells."""
     model: NDArray[np.int32]
     """[S]: the number of the model of its devices (`ClusterState.models`); 0 where none are modelled."""
+    pool: NDArray[np.int32]
+    """[S]: the pool of nodes that it belongs to, as the policy numbers them; nodes of a lower number come first."""
     hosted: NDArray[np.int32]
     """[S, KINDS]: pods that hold devices, by kind: shares, one whole device, two, ... See `kind_of`."""
 
@@ -115,7 +117,7 @@ class Rules(NamedTuple):
 
 
 def kind_of(demand: int, devices: int) -> int:
-    """The kind of a pod that holds devices: 0 for a share, else how many whole ones, MOST_IN_KIND for so many or more."""
+    """The kind of a pod that holds devices: 0 for a share, else how many whole ones, at most MOST_IN_KIND."""
     return 0 if demand == SHARE else min(devices, MOST_IN_KIND)
 
 
@@ -143,6 +145,7 @@ def blank(slots: int, columns: int, devices: int) -> NodeArrays:
         device_healthy=np.zeros((slots, devices), np.bool_),
         device_island=np.zeros((slots, devices), np.int32),
         model=np.zeros(slots, np.int32),
+        pool=np.zeros(slots, np.int32),
         hosted=np.zeros((slots, KINDS), np.int32),
     )
 
@@ -166,7 +169,7 @@ class Scratch(NamedTuple):
     left: NDArray[np.int64]
     """[S]: milli that a share leaves on all its devices together."""
     cost: NDArray[np.int64]
-    """[S]"""
+    """[S]: what the policy says."""
     codes: NDArray[np.int64]
     """[S]: what rules the node out (scheduler.kernels.diagnose)."""
     numbers: NDArray[np.int64]

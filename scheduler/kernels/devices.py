@@ -18,33 +18,16 @@ NONE = 1 << 62
 
 
 @kernel
-def judge_whole(nodes: NodeArrays, ask: Ask, fits: NDArray[np.bool_], begin: int, end: int) -> None:
-    """Takes from `fits` (bool[S]) the slots from `begin` to `end` without enough untouched devices.
-
-    Where the devices asked for are only counted, the count has decided already.
-    """
-    column = nodes.device_column
-    device_count = nodes.device_count
-    openable = nodes.openable
-    count = ask.devices
-    asked = ask.device_column
-    for slot in range(begin, end):
-        if fits[slot] and device_count[slot] > 0 and column[slot] == asked:
-            fits[slot] = openable[slot] >= count
-
-
-@kernel
-def judge_share(nodes: NodeArrays, ask: Ask, spread: int, buffers: Scratch, begin: int, end: int) -> None:
-    """Chooses `ask.devices` different devices for a share on each slot from `begin` to `end` that still fits.
+def choose_share(nodes: NodeArrays, ask: Ask, spread: int, slots: NDArray[np.int64], buffers: Scratch) -> None:
+    """Chooses `ask.devices` different devices for a share on each of `slots` (int64[n]) where it fits.
 
     Packing: devices in use before untouched ones, then the one with least left afterwards. Spreading: most left.
     Equals: the lowest index. Where fewer devices may be opened than are asked for, those in use always come first.
     A share by memory takes only devices whose memory is known.
 
-    Takes nodes without so many such devices from `buffers.fits`. For the others writes `opened`, and `left` in milli or
-    in MiB as the share is asked; `buffers.rows` holds the choice on the last of them.
+    Reads `buffers.fits`. Writes `opened`, and `left` in milli or in MiB as the share is asked; `buffers.rows` holds the
+    choice on the last slot.
     """
-    shares = nodes.shares
     device_count = nodes.device_count
     openable = nodes.openable
     room = nodes.device_room_milli if ask.milli > 0 else nodes.device_room_mib
@@ -55,16 +38,12 @@ def judge_share(nodes: NodeArrays, ask: Ask, spread: int, buffers: Scratch, begi
     left = buffers.left
     rows = buffers.rows
     count = ask.devices
-    for slot in range(begin, end):
+    for index in range(slots.size):
+        slot = slots[index]
         if not fits[slot]:
-            continue
-        if not shares[slot]:
-            fits[slot] = False
             continue
         may_open = openable[slot]
         opening = OPENS if spread == 0 or may_open < count else 0
-        if may_open == 0:
-            opening = NONE
         last = -1
         opened_now = 0
         left_now = 0
@@ -76,15 +55,11 @@ def judge_share(nodes: NodeArrays, ask: Ask, spread: int, buffers: Scratch, begi
                 key += opening if holders[slot, row] == 0 else 0
                 key = key if rest >= 0 and key > last else NONE
                 best = min(best, key)
-            if best >= NONE:
-                fits[slot] = False
-                break
             last = best
             row = best % ROW
             rest = best % OPENS // ROW
             rows[k] = row
             left_now += MOST_REST - rest if spread != 0 else rest
             opened_now += 1 if holders[slot, row] == 0 else 0
-        fits[slot] = fits[slot] and opened_now <= may_open
         opened[slot] = opened_now
         left[slot] = left_now

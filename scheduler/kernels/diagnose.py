@@ -52,13 +52,12 @@ def unsuited(nodes: NodeArrays, ask: Ask, buffers: Scratch, end: int) -> None:
 
 @kernel
 def short_of_resources(nodes: NodeArrays, ask: Ask, buffers: Scratch, end: int) -> None:
-    """Where nothing is noted yet: the first asked resource that is short. `fits` marks the slots without any note."""
+    """Where nothing is noted yet: the first asked resource that is short."""
     free = nodes.free
     columns = ask.columns
     amounts = ask.amounts
     codes = buffers.codes
     numbers = buffers.numbers
-    fits = buffers.fits
     for slot in range(end):
         if codes[slot] == FITS:
             for k in range(columns.size):
@@ -67,12 +66,11 @@ def short_of_resources(nodes: NodeArrays, ask: Ask, buffers: Scratch, end: int) 
                     codes[slot] = FEW_IDLE if whole else FIRST_COLUMN + k
                     numbers[slot] = max(free[slot, columns[k]], 0)
                     break
-        fits[slot] = codes[slot] == FITS
 
 
 @kernel
 def short_of_devices(nodes: NodeArrays, ask: Ask, buffers: Scratch, end: int) -> None:
-    """Where nothing is noted yet and `fits` is False: what the devices lack."""
+    """Where nothing is noted yet and `fits` (see `feasible.holds`) is False: what the devices lack."""
     device_count = nodes.device_count
     openable = nodes.openable
     total_mib = nodes.device_total_mib

@@ -1,4 +1,4 @@
-"""What a placement costs under the packing and spreading rules; the cheapest node wins."""
+"""What a placement costs under the packing and spreading rules, and which node is cheapest under any."""
 
 from __future__ import annotations
 
@@ -6,87 +6,113 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scheduler.kernels._jit import kernel
-from scheduler.kernels.arrays import CPU, Ask, NodeArrays, Rules
+from scheduler.kernels.arrays import CPU, NO_DEVICES, Ask, NodeArrays, Rules, Scratch
 
-# The parts of a cost stand one above the other in one integer, so that comparing costs compares part by part.
-VIRTUAL = 1 << 60
-ACCELERATED = 1 << 58
-MOST_FREE = 1 << 56
-"""Above every free amount that orders nodes."""
+# The parts of a cost stand one above the other in one integer, so that comparing costs compares part by part. Below
+# stands what the policy says.
+VIRTUAL = 1 << 61
+ACCELERATED = 1 << 60
+POOL = 1 << 54
+"""Above every cost that a policy gives. There are at most 63 pools."""
+MOST_COST = POOL - 1
+MOST_FREE = 1 << 53
+"""Above every free amount that orders nodes; more counts as this."""
 MOST_IDLE = 1 << 16
-MOST_LEFT = 1 << 36
-"""Above what a share leaves on all its devices together, milli or MiB."""
+MOST_LEFT = 1 << 28
+"""Above what a share leaves on all its devices together, milli or MiB; more counts as this."""
 MOST_OPENED = 1 << 9
 DOES_NOT_FIT = -1
 
 
 @kernel
-def share_costs(
-    idle: NDArray[np.int64],
-    fits: NDArray[np.bool_],
-    opened: NDArray[np.int64],
-    left: NDArray[np.int64],
-    spread: int,
-    end: int,
-    cost: NDArray[np.int64],
-) -> None:
-    """Writes the cost of a share on each slot below `end` to `cost` (all arrays are [S], as `judge_share` left them).
+def share_costs(nodes: NodeArrays, spread: int, slots: NDArray[np.int64], buffers: Scratch) -> None:
+    """Writes to `buffers.cost` what a share costs on each of `slots` (int64[n]) where it fits, after `choose_share`.
 
     Packing: fewest devices opened, then least left on the chosen ones, then fewest idle devices on the node.
     Spreading: most idle devices, then most left on the chosen ones.
     """
-    for slot in range(end):
+    idle = nodes.idle
+    fits = buffers.fits
+    opened = buffers.opened
+    left = buffers.left
+    cost = buffers.cost
+    for index in range(slots.size):
+        slot = slots[index]
         if not fits[slot]:
-            cost[slot] = DOES_NOT_FIT
-        elif spread != 0:
-            cost[slot] = (MOST_IDLE - idle[slot]) * MOST_LEFT + MOST_LEFT - left[slot]
+            continue
+        rest = min(left[slot], MOST_LEFT - 1)
+        if spread != 0:
+            cost[slot] = (MOST_IDLE - idle[slot]) * MOST_LEFT + MOST_LEFT - rest
         else:
-            opens = min(opened[slot], MOST_OPENED)
-            cost[slot] = (opens * MOST_LEFT + left[slot]) * MOST_IDLE + idle[slot]
+            cost[slot] = (min(opened[slot], MOST_OPENED - 1) * MOST_LEFT + rest) * MOST_IDLE + idle[slot]
 
 
 @kernel
 def plain_costs(
-    nodes: NodeArrays, ask: Ask, rules: Rules, fits: NDArray[np.bool_], end: int, cost: NDArray[np.int64]
+    nodes: NodeArrays,
+    ask: Ask,
+    rules: Rules,
+    slots: NDArray[np.int64],
+    fits: NDArray[np.bool_],
+    cost: NDArray[np.int64],
 ) -> None:
-    """Writes the cost of a request without a share on each slot below `end` to `cost` (int64[S]): by what is free.
+    """Writes the cost of a request without a share on each of `slots` (int64[n]) where it fits: by what is free.
 
     Whole devices: by idle ones where they are modelled, by the count elsewhere. Parts of devices (MIG): by the count.
-    Without devices: nodes that have none first, then by free CPU. Virtual nodes cost the same, more than any real one.
+    Without devices: by free CPU.
     """
     free = nodes.free
-    virtual = nodes.virtual
-    accelerated = nodes.accelerated
     device_column = nodes.device_column
     device_count = nodes.device_count
     idle = nodes.idle
     asked = ask.device_column
     pack = ask.pack_column
     spread = rules.cpu_spread != 0 if pack == CPU else rules.gpu_spread != 0
-    for slot in range(end):
+    for index in range(slots.size):
+        slot = slots[index]
         if not fits[slot]:
-            cost[slot] = DOES_NOT_FIT
             continue
-        if virtual[slot]:
-            cost[slot] = VIRTUAL
-            continue
-        amount = max(free[slot, pack], 0)
+        amount = min(max(free[slot, pack], 0), MOST_FREE)
         if device_count[slot] > 0 and device_column[slot] == asked:
             amount = idle[slot]
-        value = MOST_FREE - amount if spread else amount
-        cost[slot] = value + ACCELERATED if pack == CPU and accelerated[slot] else value
+        cost[slot] = MOST_FREE - amount if spread else amount
 
 
 @kernel
-def cheapest(cost: NDArray[np.int64], rank: NDArray[np.int64], end: int) -> int:
-    """The slot below `end` with the least cost that is not DOES_NOT_FIT, or -1.
+def settle(nodes: NodeArrays, ask: Ask, slots: NDArray[np.int64], buffers: Scratch, settled: NDArray[np.int64]) -> None:
+    """Writes to `settled` (int64[S]) for each of `slots` (int64[n]) the policy's cost and what comes before policies.
+
+    The policy's is `buffers.cost`, where `buffers.fits` holds. Pods without devices: nodes that have none first. Then
+    the order of pools. Virtual nodes cost the same, more than any real one. DOES_NOT_FIT where there is no room.
+    """
+    virtual = nodes.virtual
+    accelerated = nodes.accelerated
+    pool = nodes.pool
+    fits = buffers.fits
+    cost = buffers.cost
+    plain = ask.demand == NO_DEVICES and ask.pack_column == CPU
+    for index in range(slots.size):
+        slot = slots[index]
+        if not fits[slot]:
+            settled[slot] = DOES_NOT_FIT
+        elif virtual[slot]:
+            settled[slot] = VIRTUAL
+        else:
+            value = min(max(cost[slot], 0), MOST_COST) + pool[slot] * POOL
+            settled[slot] = value + ACCELERATED if plain and accelerated[slot] else value
+
+
+@kernel
+def cheapest(cost: NDArray[np.int64], mask: NDArray[np.bool_], rank: NDArray[np.int64]) -> int:
+    """The slot of `mask` (bool[n], n ≤ S) with the least cost that is not DOES_NOT_FIT, or -1.
 
     Equal costs: the node whose name comes first, so that the answer does not depend on the order of slots.
     """
     best = -1
-    for slot in range(end):
-        if cost[slot] >= 0 and (
-            best < 0 or cost[slot] < cost[best] or (cost[slot] == cost[best] and rank[slot] < rank[best])
-        ):
+    least = np.int64(1 << 62)
+    for slot in range(mask.size):
+        value = cost[slot]
+        if value <= least and value >= 0 and mask[slot] and (value < least or rank[slot] < rank[best]):
             best = slot
+            least = value
     return best

@@ -7,10 +7,10 @@ from typing import NamedTuple
 
 
 class Model(NamedTuple):
-    """Nodes whose devices are alike: one product with one card memory (0 MiB: unknown).
+    """Nodes whose devices are alike: one product with one card memory (0 MiB: unknown), which take shares or do not.
 
-    `key` names it; `nodes`, `devices` and `cpu_milli` are totals over the nodes there are, which may be 0 when they
-    went; `most_devices` is the number on the largest node.
+    `key` is the product; several models may have the same. `nodes`, `devices` and `cpu_milli` are totals over the nodes
+    there are, which may be 0 when they went; `most_devices` is the number on the largest node.
     """
 
     key: str
@@ -19,6 +19,7 @@ class Model(NamedTuple):
     devices: int
     cpu_milli: int
     most_devices: int
+    takes_shares: bool = True
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,8 +10,8 @@ class PodClass(NamedTuple):
     """Pods that ask for the same.
 
     `devices` distinct devices, each giving `milli` of itself (1000: whole) or `share_mib` of its memory; 0 devices: a
-    pod without, whose `milli` is 0. `models` are the keys of `Model` to which its rules let it go, None for all. `spec`
-    is the rule about models as it was written, "" where unknown; it only tells classes apart and puts them in order.
+    pod without, whose `milli` is 0. `models` are the keys of the models to which its rules let it go, None for all.
+    `spec` is the rule about models as it was written, "" where unknown; it only tells classes apart and orders them.
     """
 
     cpu_milli: int

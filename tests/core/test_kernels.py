@@ -60,7 +60,7 @@ def test_kernels_run_uncached_where_nothing_can_be_written(tmp_path: Path) -> No
         "import numpy\n"
         "from scheduler.kernels import _jit, score\n"
         "assert not _jit.CACHED\n"
-        "print(score.cheapest(numpy.array([3, -1, 2]), numpy.arange(3), 3))\n"
+        "print(score.cheapest(numpy.array([3, -1, 2]), numpy.ones(3, bool), numpy.arange(3)))\n"
     )
     environment = {**os.environ, "XDG_CACHE_HOME": str(tmp_path / "file")}
     environment.pop("NUMBA_CACHE_DIR", None)

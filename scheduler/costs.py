@@ -1,0 +1,73 @@
+"""What requests cost on nodes, remembered until a node changes. A decision then looks at numbers that are there."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from scheduler.kernels import feasible, score
+from scheduler.request import Request
+
+if TYPE_CHECKING:
+    from scheduler.state import ClusterState
+
+REMEMBERED_BYTES: Final = 64 << 20
+FEWEST: Final = 16
+
+
+class _Known:
+    """The costs of one request: `costs` is int64[S], true of the state after `seen` changes."""
+
+    __slots__ = ("costs", "epoch", "seen")
+
+    def __init__(self, slots: int) -> None:
+        self.costs = np.full(slots, score.DOES_NOT_FIT, np.int64)
+        self.seen = -1
+        self.epoch = -1
+
+
+class Costs:
+    """Costs by request. Those asked for longest ago are forgotten when they take too much memory."""
+
+    def __init__(self, remembered_bytes: int = REMEMBERED_BYTES) -> None:
+        self._remembered_bytes: Final = remembered_bytes
+        self._known: dict[Request, _Known] = {}
+        self._every = np.zeros(0, np.int64)
+
+    def clear(self) -> None:
+        """The arrays have another size."""
+        self._known.clear()
+
+    def of(self, state: ClusterState, request: Request) -> NDArray[np.int64]:
+        """int64[S]: the cost on each slot as things are now, DOES_NOT_FIT where the request has no room.
+
+        Read-only for the caller, and true until the next change of the state.
+        """
+        ask = state.ask(request)  # first: it may grow the arrays
+        known = self._known.pop(request, None) or self._new(state)
+        self._known[request] = known
+        log, epoch = state.changes, state.policy.epoch
+        stale = log.since(known.seen) if known.seen >= 0 and known.epoch == epoch else None
+        if stale is None or stale.size > len(state.inventories):
+            stale = self._all(len(state.inventories))
+        if stale.size:
+            nodes, buffers = state.arrays, state.scratch
+            feasible.holds(nodes, ask, stale, buffers.fits)
+            state.policy.price(nodes, ask, stale, buffers)
+            score.settle(nodes, ask, stale, buffers, known.costs)
+        known.seen, known.epoch = log.now, epoch
+        return known.costs
+
+    def _new(self, state: ClusterState) -> _Known:
+        slots = state.scratch.fits.size
+        most = max(self._remembered_bytes // (8 * slots), FEWEST)
+        while len(self._known) >= most:
+            del self._known[next(iter(self._known))]
+        return _Known(slots)
+
+    def _all(self, count: int) -> NDArray[np.int64]:
+        if self._every.size != count:
+            self._every = np.arange(count)
+        return self._every

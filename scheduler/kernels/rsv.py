@@ -1,0 +1,227 @@
+"""Costs by the residual value of nodes: how much the best use of what is left of a node shrinks.
+
+All amounts are integers: values in 1/UNIT milli-GPU, summed over the scenarios, so that the same tables give the same
+costs on every machine. The value of a node's rest in one scenario is the Lagrangian bound of a knapsack of devices with
+CPU as its side constraint; see `scheduler.packing.tables`.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from scheduler.kernels._jit import kernel
+from scheduler.kernels.arrays import CPU, MEMORY, NO_DEVICES, SHARE, Ask, NodeArrays, Scratch
+from scheduler.kernels.rest_tables import BEST_FIT_SHIFT, FULL, STEP, UNIT, RestTables
+
+QUANTUM = 1 << 14
+"""Costs are compared in steps of so many 1/UNIT of a milli-GPU."""
+OFFSET = 1 << 50
+"""Costs may be negative; this keeps them above 0."""
+CPU_SCALE = 128_000
+DEVICE_SCALE = 8 * FULL
+FAR = 1 << 62
+
+
+@kernel
+def rest_value(
+    lam: NDArray[np.int64],
+    whole: NDArray[np.int64],
+    phi: NDArray[np.int64],
+    table: int,
+    idle: int,
+    cpu: int,
+    sums: NDArray[np.int64],
+    minus: int,
+    plus: int,
+    least: NDArray[np.int64],
+) -> int:
+    """The value of a rest, summed over scenarios: `idle` whole devices, `cpu` milli, and devices in part use.
+
+    `sums` is int64[L, S], the values of the latter; the device at step `minus` of φ is taken from it, one at `plus` is
+    added. `least` is int64[S], overwritten.
+    """
+    levels, scenarios = sums.shape
+    for level in range(levels):
+        by_cpu = lam[level] * max(cpu, 0)
+        for s in range(scenarios):
+            value = by_cpu + whole[table, idle, level, s] + sums[level, s]
+            value += phi[table, plus, level, s] - phi[table, minus, level, s]
+            least[s] = value if level == 0 else min(least[s], value)
+    total = np.int64(0)
+    for s in range(scenarios):
+        total += least[s]
+    return total
+
+
+@kernel
+def block_value(tables: RestTables, model: int, idle: int, cpu: int, memory: int) -> int:
+    """What the whole blocks are worth that the rest of a node still holds."""
+    total = np.int64(0)
+    for block in range(tables.block_q.size):
+        count = tables.block_devices[block]
+        if count > idle or not tables.block_allowed[model, block]:
+            continue
+        copies = idle // count
+        if tables.block_cpu[block] > 0:
+            copies = min(copies, max(cpu, 0) // tables.block_cpu[block])
+        if tables.block_memory[block] > 0:
+            copies = min(copies, max(memory, 0) // tables.block_memory[block])
+        total += copies * tables.block_q[block]
+    return total
+
+
+@kernel
+def room_after(free_milli: int, free_mib: int, total_mib: int, milli: int, mib: int) -> int:
+    """The largest fraction that a device still takes after a share of it; see `holding.hold`."""
+    left = free_milli - milli
+    if total_mib > 0:
+        taken = mib if milli == 0 else milli * total_mib // FULL
+        left = min(left, ((free_mib - taken + 1) * FULL - 1) // total_mib)
+    return max(left, 0)
+
+
+@kernel
+def share_loss(
+    nodes: NodeArrays,
+    ask: Ask,
+    tables: RestTables,
+    slot: int,
+    idle: int,
+    sums: NDArray[np.int64],
+    least: NDArray[np.int64],
+    rows: NDArray[np.int64],
+) -> tuple[int, int]:
+    """Chooses devices for a share on a slot where it fits: one after the other, each with the least loss of value.
+
+    Of equal losses the device with the least room, then the lowest index. Writes them to `rows` and changes `sums`
+    (see `rest_value`). Returns the idle devices that are left, and the milli that is taken.
+    """
+    lam, whole, phi = tables.lam, tables.whole, tables.phi
+    table, model = tables.table_of[nodes.model[slot]], nodes.model[slot]
+    cpu = nodes.free[slot, CPU] - ask.cpu_milli
+    memory = nodes.free[slot, MEMORY] - ask.memory_bytes
+    room = nodes.device_room_milli[slot]
+    offered = room if ask.milli > 0 else nodes.device_room_mib[slot]
+    holders = nodes.device_holders[slot]
+    need = ask.milli if ask.milli > 0 else ask.mib
+    unit = tables.scenarios * QUANTUM
+    may_open = nodes.openable[slot]
+    usable = 0
+    for row in range(nodes.device_count[slot]):
+        usable += 1 if offered[row] >= need and holders[row] > 0 else 0
+    taken = np.int64(0)
+    for k in range(ask.devices):
+        best, best_loss, best_room, best_after = -1, FAR, FAR, 0
+        must_join = may_open <= 0
+        must_open = usable <= 0
+        for row in range(nodes.device_count[slot]):
+            untouched = holders[row] == 0
+            if offered[row] < need or (untouched and must_join) or (not untouched and must_open):
+                continue
+            known = False
+            for other in range(row):
+                known = known or (
+                    room[other] == room[row] and offered[other] == offered[row] and (holders[other] == 0) == untouched
+                )
+            chosen = False
+            for other in range(k):
+                chosen = chosen or rows[other] == row
+            if chosen or (known and k == 0):
+                continue
+            after = room_after(
+                nodes.device_free_milli[slot, row],
+                nodes.device_free_mib[slot, row],
+                nodes.device_total_mib[slot, row],
+                ask.milli,
+                ask.mib,
+            )
+            minus = 0 if untouched else room[row] // STEP
+            left = min(idle - 1 if untouched else idle, whole.shape[1] - 1)
+            loss = -rest_value(lam, whole, phi, table, max(left, 0), cpu, sums, minus, after // STEP, least)
+            loss -= tables.scenarios * block_value(tables, model, left, cpu, memory)
+            loss = (loss + unit // 2) // unit
+            if loss < best_loss or (loss == best_loss and room[row] < best_room):
+                best, best_loss, best_room, best_after = row, loss, room[row], after
+        rows[k] = best
+        untouched = holders[best] == 0
+        taken += best_room - best_after
+        idle -= 1 if untouched else 0
+        may_open -= 1 if untouched else 0
+        usable -= 0 if untouched else 1
+        for level in range(sums.shape[0]):
+            for s in range(sums.shape[1]):
+                sums[level, s] += phi[table, best_after // STEP, level, s]
+                if not untouched:
+                    sums[level, s] -= phi[table, best_room // STEP, level, s]
+    return idle, taken
+
+
+@kernel
+def add_up(nodes: NodeArrays, tables: RestTables, slot: int, sums: NDArray[np.int64]) -> int:
+    """Writes to `sums` (int64[L, S]) the values of the slot's devices in part use. Returns the room of all devices."""
+    phi = tables.phi
+    table = tables.table_of[nodes.model[slot]]
+    sums[:] = 0
+    total = np.int64(0)
+    for row in range(nodes.device_count[slot]):
+        room = nodes.device_room_milli[slot, row]
+        total += room
+        if nodes.device_holders[slot, row] > 0 and room >= STEP:
+            for level in range(sums.shape[0]):
+                for s in range(sums.shape[1]):
+                    sums[level, s] += phi[table, room // STEP, level, s]
+    return total
+
+
+@kernel
+def rsv_costs(nodes: NodeArrays, ask: Ask, tables: RestTables, slots: NDArray[np.int64], buffers: Scratch) -> None:
+    """Writes to `buffers.cost` what the request costs on each of `slots` (int64[n]) where it fits.
+
+    The loss of rest value and of whole blocks, a price for what stays free (best fit), and the scarcity price of the
+    model. A device that is only counted is worth a whole one.
+    """
+    lam, whole, phi = tables.lam, tables.whole, tables.phi
+    scenarios = tables.scenarios
+    sums = np.zeros((lam.size, scenarios), np.int64)
+    least = np.zeros(scenarios, np.int64)
+    rows = np.zeros(max(nodes.device_room_milli.shape[1], ask.devices), np.int64)
+    most = whole.shape[1] - 1
+    unit = scenarios * QUANTUM
+    for index in range(slots.size):
+        slot = slots[index]
+        if not buffers.fits[slot] or nodes.virtual[slot]:
+            continue
+        model = nodes.model[slot]
+        table = tables.table_of[model]
+        cpu, memory, idle = nodes.free[slot, CPU], nodes.free[slot, MEMORY], nodes.openable[slot]
+        cpu_after, memory_after = cpu - ask.cpu_milli, memory - ask.memory_bytes
+        room = add_up(nodes, tables, slot, sums)
+        before = rest_value(lam, whole, phi, table, min(idle, most), cpu, sums, 0, 0, least)
+        before += scenarios * block_value(tables, model, idle, cpu, memory)
+        taken = np.int64(0)
+        counted = np.int64(0)
+        if ask.demand == SHARE:
+            idle, taken = share_loss(nodes, ask, tables, slot, idle, sums, least, rows)
+        elif ask.demand != NO_DEVICES:
+            taken = np.int64(ask.devices * FULL)
+            if nodes.device_count[slot] > 0 and nodes.device_column[slot] == ask.device_column:
+                idle -= ask.devices
+            else:
+                counted = taken
+                room += max(nodes.free[slot, ask.device_column], 0) * FULL
+        after = rest_value(lam, whole, phi, table, max(min(idle, most), 0), cpu_after, sums, 0, 0, least)
+        after += scenarios * block_value(tables, model, idle, cpu_after, memory_after)
+        left = (max(cpu_after, 0) * DEVICE_SCALE + max(room - taken, 0) * CPU_SCALE) * tables.best_fit
+        price = (left // (2 * CPU_SCALE * DEVICE_SCALE)) << BEST_FIT_SHIFT
+        price += tables.scarcity[model] * taken + counted * UNIT
+        buffers.cost[slot] = (before - after + scenarios * price + unit // 2) // unit + OFFSET
+
+
+@kernel
+def rsv_rows(nodes: NodeArrays, ask: Ask, tables: RestTables, slot: int, rows: NDArray[np.int64]) -> None:
+    """Writes to the first of `rows` the devices of a share on a slot where it fits."""
+    sums = np.zeros((tables.lam.size, tables.scenarios), np.int64)
+    least = np.zeros(tables.scenarios, np.int64)
+    add_up(nodes, tables, slot, sums)
+    share_loss(nodes, ask, tables, slot, nodes.openable[slot], sums, least, rows)
