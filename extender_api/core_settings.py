@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from extender_api.settings import Settings, milliseconds
+from extender_api.settings import PlacementSettings, Settings, milliseconds
 from scheduler.claim import ClaimRules
 from scheduler.cluster import Cluster
 from scheduler.engine import Engine, EngineSettings
 from scheduler.object_facts import Objects
 from scheduler.object_index import NO_OBJECTS
-from scheduler.policy import PlacementPolicy
+from scheduler.packing.named import DEFAULT, policy_named
+from scheduler.packing.pools import Pool, Pools
+from scheduler.policy import PlacementPolicy, Policy, Strategy
 from topology.inventory import InventorySettings
 
 
@@ -32,9 +34,28 @@ def claim_rules(settings: Settings) -> ClaimRules:
     )
 
 
+def placement_policy(settings: PlacementSettings) -> Policy:
+    """The policy that the settings name, with its pools."""
+    parts = {name: getattr(settings, name) for name in ("cpu", "gpu", "device")}
+    if any(parts.values()):
+        other: Policy = PlacementPolicy.from_names(
+            **{name: part or settings.policy or Strategy.BINPACK for name, part in parts.items()}
+        )
+    else:
+        other = policy_named(settings.policy or DEFAULT)
+    if not settings.pools:
+        return other
+    return Pools([_pool(label, name) for label, name in settings.pools.items()], other)
+
+
+def _pool(label: str, name: str) -> Pool:
+    key, equals, value = label.partition("=")
+    return Pool(key, value if equals else None, policy_named(name))
+
+
 def new_engine(settings: Settings, objects: Objects = NO_OBJECTS) -> Engine:
     """An engine with an empty cluster. `objects` are the owners and groups of pods."""
-    policy = PlacementPolicy.from_names(**settings.placement.model_dump())
+    policy = placement_policy(settings.placement)
     cluster = Cluster(inventory=inventory_settings(settings), policy=policy, rules=claim_rules(settings))
     return Engine(
         cluster,

@@ -48,6 +48,9 @@ binds: Final = _counter("binds_total", "What became of binds.", "outcome")
 
 # -- planning --------------------------------------------------------------------------------------------------
 planning_round_seconds: Final = _histogram("planning_round_seconds", "Time of one planning round.")
+packing_tables_seconds: Final = _histogram(
+    "packing_tables_seconds", "Time to make the tables of the placement policy anew, beside the planning loop."
+)
 planning_errors: Final = _counter("planning_errors_total", "Planning rounds that failed for a fault in Tangram.")
 pods_waiting: Final = _gauge("pods_waiting", "Pods of ours that wait for a plan.")
 pods_in_flight: Final = _gauge("pods_in_flight", "Pods of ours that are planned or released, and not yet bound.")

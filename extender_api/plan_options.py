@@ -5,10 +5,11 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final
 
 from extender_api.cluster.fields import FieldError, epoch_ms
-from scheduler.policy import PlacementPolicy, PolicyError
+from scheduler.packing.named import policy_named
+from scheduler.policy import PlacementPolicy, Policy, PolicyError
 
 ALLOCATE: Final = "allocate"
 STALE: Final = "stale"
@@ -21,7 +22,7 @@ class PlanOptions:
     """What is asked for. `problems` says what cannot be understood, `notes` what is understood and not done."""
 
     now_ms: int = 0
-    policy: PlacementPolicy = field(default_factory=PlacementPolicy)
+    policy: Policy = field(default_factory=PlacementPolicy)
     allocate: bool = True
     stale: bool = True
     problems: list[str] = field(default_factory=list)
@@ -70,21 +71,25 @@ def _now_ms(given: object, problems: list[str]) -> int:
     return time.time_ns() // 1_000_000 if now_ms is None else now_ms
 
 
-def _policy(given: object, problems: list[str]) -> PlacementPolicy:
+def _policy(given: object, problems: list[str]) -> Policy:
     """The placement asked for, by the name of a policy or part by part; what is absent packs, whatever live does."""
     if given is None:
         return PlacementPolicy()
-    if isinstance(given, str):
-        given = dict.fromkeys(PLACES, given)
-    if not isinstance(given, Mapping):
-        problems.append(f"options.placement must be the name of a policy, or an object with {', '.join(PLACES)}")
-        return PlacementPolicy()
-    names: dict[str, Any] = {str(key): name for key, name in given.items() if name is not None}
-    known = {key: str(names[key]) for key in PLACES if key in names}
-    unknown = sorted(names.keys() - known)
-    problems += [f"options.placement has no member {key}: {', '.join(PLACES)} are read" for key in unknown]
     try:
-        return PlacementPolicy.from_names(**known)
+        if isinstance(given, str):
+            return policy_named(given)
+        if isinstance(given, Mapping):
+            return _by_parts(given, problems)
     except PolicyError as err:
         problems.append(f"options.placement: {err}")
         return PlacementPolicy()
+    problems.append(f"options.placement must be the name of a policy, or an object with {', '.join(PLACES)}")
+    return PlacementPolicy()
+
+
+def _by_parts(given: Mapping[object, object], problems: list[str]) -> Policy:
+    names = {str(key): name for key, name in given.items() if name is not None}
+    known = {key: str(names[key]) for key in PLACES if key in names}
+    unknown = sorted(names.keys() - known)
+    problems += [f"options.placement has no member {key}: {', '.join(PLACES)} are read" for key in unknown]
+    return PlacementPolicy.from_names(**known)

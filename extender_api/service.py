@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from typing import Final
 
 from extender_api import metrics
@@ -27,6 +27,7 @@ from scheduler.instruction import (
     Tell,
 )
 from scheduler.object_facts import ObjectFacts
+from scheduler.packing.refresh import TablesQuestion
 from scheduler.pod import PodFacts
 from scheduler.second_look import Question
 from scheduler.verdict import FilterVerdict
@@ -200,7 +201,10 @@ class Service:
             self._carry_out(instruction)
         question = self.engine.question()
         if question is not None:
-            self._answer(question)
+            self._beside(self._solve(question))
+        tables = self.engine.packing.question(now_ms)
+        if tables is not None:
+            self._beside(self._build(tables))
         metrics.planning_round_seconds.observe(time.perf_counter() - started)
         metrics.pods_waiting.set(len(self.engine.roster.waiting))
         metrics.pods_in_flight.set(self.engine.in_flight)
@@ -232,8 +236,8 @@ class Service:
         elif isinstance(instruction, Tell):
             metrics.count_decision("waits", instruction.reason.code)
 
-    def _answer(self, question: Question) -> None:
-        task = asyncio.create_task(self._solve(question))
+    def _beside(self, work: Coroutine[None, None, None]) -> None:
+        task = asyncio.create_task(work)
         self._solving.add(task)
         task.add_done_callback(self._solving.discard)
 
@@ -246,6 +250,17 @@ class Service:
             log.exception("no exact answer about %s", question.gang)
         self.engine.answered(question, solution)
         self._wake.set()
+
+    async def _build(self, question: TablesQuestion) -> None:
+        """Makes the policy's tables anew in a thread. Plans wait for nothing: they go by the old ones until then."""
+        built = None
+        began = time.perf_counter()
+        try:
+            built = await asyncio.to_thread(question.answer)
+        except Exception:
+            log.exception("the tables of the placement policy could not be made; the old ones stay")
+        self.engine.packing.answered(question, built)
+        metrics.packing_tables_seconds.observe(time.perf_counter() - began)
 
     # -- webhooks ----------------------------------------------------------------------------------------------
 

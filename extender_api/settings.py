@@ -85,6 +85,9 @@ AddressText = Annotated[
 ResourceName = Annotated[str, Field(pattern=RESOURCE_NAME)]
 Seconds = Annotated[float, Field(ge=0.001, le=86_400, allow_inf_nan=False)]
 Placement = Literal["binpack", "spread"]
+PolicyName = Literal[
+    "binpack", "spread", "bestfit", "dotprod", "gpu-packing", "gpu-clustering", "fgd", "rsv", "rsv-max"
+]
 
 
 class Section(BaseModel):
@@ -163,9 +166,32 @@ class Topology(Section):
 class PlacementSettings(Section):
     """Which of several fitting places is taken."""
 
-    cpu: Placement = Field("binpack", description="Nodes for pods without devices.")
-    gpu: Placement = Field("binpack", description="Nodes for pods with devices.")
-    device: Placement = Field("binpack", description="Devices within a node, for shares.")
+    policy: PolicyName | None = Field(
+        None,
+        description="How nodes and devices are chosen. rsv, the default, keeps what is left useful for the pods that "
+        "come; rsv-max fills a cluster that pods seldom leave; the others are for comparison.",
+    )
+    pools: Annotated[Mapping[str, PolicyName], BeforeValidator(_mapped)] = Field(
+        default_factory=dict,
+        description="Other policies for nodes with a label. A pod that may go to several pools goes to the first with "
+        "room, in this order, and to nodes of no pool last.",
+        json_schema_extra=_allowed('labels with policies, e.g. "pool=inference": spread, or the label\'s key alone'),
+    )
+    cpu: Placement | None = Field(
+        None, description="With policy binpack or spread, or none: nodes for pods without devices."
+    )
+    gpu: Placement | None = Field(None, description="The same: nodes for pods with devices.")
+    device: Placement | None = Field(None, description="The same: devices within a node, for shares.")
+
+    @model_validator(mode="after")
+    def _parts_suit_the_policy(self) -> PlacementSettings:
+        parts = [name for name in ("cpu", "gpu", "device") if getattr(self, name) is not None]
+        if parts and self.policy not in (None, "binpack", "spread"):
+            raise ValueError(
+                f"placement.{parts[0]} is a part of the policies binpack and spread, and placement.policy is "
+                f"{self.policy}: remove one of them"
+            )
+        return self
 
 
 class Gate(Section):

@@ -24,7 +24,7 @@ from scheduler.landscape import Landscape
 from scheduler.ledger import Entry, Ledger
 from scheduler.neighbours import Neighbours
 from scheduler.pod import PodFacts
-from scheduler.policy import PlacementPolicy
+from scheduler.policy import Policy
 from scheduler.reason import Code, Reason
 from scheduler.record import PodRecord
 from scheduler.request import Demand, Request
@@ -42,7 +42,7 @@ class Cluster:
     """
 
     def __init__(
-        self, *, inventory: InventorySettings, policy: PlacementPolicy, rules: ClaimRules | None = None
+        self, *, inventory: InventorySettings, policy: Policy, rules: ClaimRules | None = None
     ) -> None:
         """`rules` say whose pods are in queues, and in which."""
         self._inventory_settings = inventory

@@ -26,6 +26,7 @@ from scheduler.hearsay import Hearsay
 from scheduler.instruction import Instruction
 from scheduler.object_facts import ObjectFacts, Objects
 from scheduler.object_index import NO_OBJECTS
+from scheduler.packing.refresh import Refresh
 from scheduler.planning import Planning
 from scheduler.pod import PodFacts
 from scheduler.reason import Code, Reason
@@ -55,10 +56,12 @@ class Engine:
         self.cluster = cluster
         self.settings = settings
         self.gangs = Gangs(objects, recognise)
+        self.packing = Refresh(cluster)
         self.roster = Roster(
             cluster.accounts,
             self.gangs,
             settings.device_resources,
+            self.packing.learner,
             require_device_variable=settings.require_device_variable,
         )
         self.expectations = Expectations()

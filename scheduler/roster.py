@@ -13,7 +13,8 @@ from scheduler.claim import misunderstandings, same_claim
 from scheduler.constraints import constraints_of
 from scheduler.gangs import Gangs
 from scheduler.instruction import Instruction, Tell, Warn
-from scheduler.line import Line
+from scheduler.line import Line, form_of
+from scheduler.packing.learner import Learner
 from scheduler.pod import PodFacts
 from scheduler.reason import Code, Reason
 from scheduler.record import PodRecord, Stage
@@ -28,13 +29,17 @@ class Roster:
         accounts: Accounts,
         gangs: Gangs,
         device_resources: Sequence[str],
+        learner: Learner,
         *,
         require_device_variable: bool = False,
     ) -> None:
-        """`accounts` know the queues, and are told what waits; `gangs` know who belongs together."""
+        """`accounts` know the queues, and are told what waits; `gangs` know who belongs together; `learner` is told
+        what pods ask for.
+        """
         self._accounts = accounts
         self.gangs = gangs
         self._device_resources = device_resources
+        self._learner = learner
         self._require_device_variable = require_device_variable
         self.records: dict[str, PodRecord] = {}
         self.outbox: list[Instruction] = []
@@ -54,6 +59,7 @@ class Roster:
         record = PodRecord(facts, constraints_of(facts), request, problem, since_ms=now_ms)
         record.runtime_ms = expectation.declared_ms(facts)
         self.records[facts.uid] = record
+        self._learner.came(facts.uid, form_of(record))
         self.gangs.join(record)
         return record
 
@@ -107,6 +113,7 @@ class Roster:
             return False
         record.request, record.problem, record.constraints = request, problem, constraints
         record.tried_epoch, record.offered = -1, None
+        self._learner.came(record.uid, form_of(record))
         return True
 
     def _read(self, facts: PodFacts) -> tuple[Request | None, RequestError | None]:
@@ -124,6 +131,7 @@ class Roster:
         record = self.records.pop(uid, None)
         if record is not None:
             gang = record.gang
+            self._learner.gone(uid)
             self.gangs.leave(record, ended=ended)
             if gang is not None:
                 self.line.changed(gang)

@@ -11,6 +11,7 @@ from typing import Final
 
 from queues.spec import QueueSpec
 from scheduler import expectation, planner, stale_gangs
+from scheduler.adoption import bound_request
 from scheduler.candidates import Candidates
 from scheduler.claim import DEFAULT_RULES, ClaimRules, misunderstandings
 from scheduler.cluster import Cluster
@@ -21,13 +22,15 @@ from scheduler.line import Alike, Line
 from scheduler.now_and_later import BoundRules, NowAndLater, When
 from scheduler.object_facts import Objects
 from scheduler.object_index import NO_OBJECTS
+from scheduler.packing.refresh import Refresh, learner_of
 from scheduler.plan_answer import Pending, Placement, PlanAnswer, QueueShare
 from scheduler.pod import PodFacts
-from scheduler.policy import PlacementPolicy, Strategy
+from scheduler.policy import PlacementPolicy, Policy, Strategy
 from scheduler.reason import Code, Reason
 from scheduler.recognition import recognise
 from scheduler.record import PodRecord, Stage, invalid_request
 from scheduler.request import RequestError, parse_request, warnings_of
+from scheduler.room import Form
 from scheduler.views_ground import ViewsGround
 from topology.inventory import InventorySettings
 from topology.node import NodeFacts
@@ -49,7 +52,7 @@ class PlanInput:
     pods: tuple[PodFacts, ...]
     namespaces: Mapping[str, Mapping[str, str]]
     now_ms: int
-    policy: PlacementPolicy
+    policy: Policy
     inventory: InventorySettings
     queues: tuple[QueueSpec, ...] = ()
     rules: ClaimRules = DEFAULT_RULES
@@ -71,10 +74,11 @@ def plan(given: PlanInput) -> PlanAnswer:
             given.rules.scheduler_name,
             given.inventory.device_resources,
             given.now_ms,
-            joins=given.policy.device is Strategy.BINPACK,
+            joins=not (isinstance(given.policy, PlacementPolicy) and given.policy.device is Strategy.SPREAD),
         ),
         answer.warnings,
     )
+    _learn(views.later, pods, given)
     round_ = _Round(views, given, gangs)
     _join_the_placed(pods, gangs, given)
     # a node that is nominated for a pod is promised to it: it is on its way there, and stays so without being mentioned
@@ -113,6 +117,20 @@ def _join_the_placed(pods: list[PodFacts], gangs: Gangs, given: PlanInput) -> No
         record = PodRecord(pod, constraints_of(pod), None, None, since_ms=given.now_ms)
         record.move(Stage.BOUND, "on its node", given.now_ms)
         gangs.join(record)
+
+
+def _learn(cluster: Cluster, pods: list[PodFacts], given: PlanInput) -> None:
+    """The demand that a policy wants to know is the pods that are given, and the prior."""
+    if learner_of(given.policy) is None:
+        return
+    refresh = Refresh(cluster)
+    for pod in pods:
+        if pod.scheduler_name == given.rules.scheduler_name and not pod.finished:
+            request = bound_request(pod, given.rules.scheduler_name, given.inventory.device_resources)
+            refresh.learner.came(pod.uid, Form(request, constraints_of(pod)))
+    question = refresh.question(given.now_ms)
+    if question is not None:
+        refresh.answered(question, question.answer())
 
 
 def _is_promised(record: PodRecord, views: NowAndLater) -> bool:
