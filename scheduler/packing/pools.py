@@ -42,7 +42,9 @@ class Pools:
     def __init__(self, pools: Sequence[Pool], other: Policy) -> None:
         """Raises PolicyError for too many pools."""
         if len(pools) > MOST_POOLS:
-            raise PolicyError(f"{len(pools)} pools are more than the {MOST_POOLS} that there can be: merge some of them")
+            raise PolicyError(
+                f"{len(pools)} pools are more than the {MOST_POOLS} that there can be: merge some of them"
+            )
         self._pools: Final = tuple(pools)
         self._policies: Final = (*(pool.policy for pool in pools), other)
 

@@ -104,6 +104,7 @@ def _items(
     fits = (milli > 0) & (cpu <= MOST_CPU_MILLI)
     devices = np.where(fits & ~single & (count <= most), count, 0)
     steps = np.where(fits & single, -(-milli // STEP_MILLI), 0)
-    gain = milli * np.maximum(devices, 1) * UNIT
-    worth: NDArray[np.int64] = gain[:, None, :] + np.where(cpu <= MOST_CPU_MILLI, cpu, 0) * cpu_worth[:, None]
+    gain: NDArray[np.int64] = milli * np.maximum(devices, 1) * UNIT
+    paid: NDArray[np.int64] = np.where(cpu <= MOST_CPU_MILLI, cpu, 0)
+    worth = gain[:, None, :] + paid * cpu_worth[:, None]
     return _Items(steps, devices, worth)
