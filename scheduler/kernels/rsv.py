@@ -7,20 +7,33 @@ CPU as its side constraint; see `scheduler.packing.tables`.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 from numpy.typing import NDArray
 
 from scheduler.kernels._jit import kernel
 from scheduler.kernels.arrays import CPU, MEMORY, NO_DEVICES, SHARE, Ask, NodeArrays, Scratch
-from scheduler.kernels.rest_tables import BEST_FIT_SHIFT, FULL, STEP, UNIT, RestTables
+from scheduler.kernels.holding import FULL
+from scheduler.kernels.rest_tables import STEP_MILLI, UNIT
+
+if TYPE_CHECKING:
+    from scheduler.packing.tables import Tables
 
 QUANTUM = 1 << 14
 """Costs are compared in steps of so many 1/UNIT of a milli-GPU."""
 OFFSET = 1 << 50
 """Costs may be negative; this keeps them above 0."""
-CPU_SCALE = 128_000
-DEVICE_SCALE = 8 * FULL
+CPU_OF_GPU = 16
+"""Milli-CPU that best fit takes for as much as a milli-GPU; as in `scheduler.packing.tables`."""
 FAR = 1 << 62
+
+
+@kernel
+def model_in(nodes: NodeArrays, tables: Tables, slot: int) -> int:
+    """The model of a node; one that is newer than the tables counts as none until they are made anew."""
+    model = nodes.model[slot]
+    return model if model < tables.table_of.size else 0
 
 
 @kernel
@@ -55,7 +68,7 @@ def rest_value(
 
 
 @kernel
-def block_value(tables: RestTables, model: int, idle: int, cpu: int, memory: int) -> int:
+def block_value(tables: Tables, model: int, idle: int, cpu: int, memory: int) -> int:
     """What the whole blocks are worth that the rest of a node still holds."""
     total = np.int64(0)
     for block in range(tables.block_q.size):
@@ -85,7 +98,7 @@ def room_after(free_milli: int, free_mib: int, total_mib: int, milli: int, mib: 
 def share_loss(
     nodes: NodeArrays,
     ask: Ask,
-    tables: RestTables,
+    tables: Tables,
     slot: int,
     idle: int,
     sums: NDArray[np.int64],
@@ -98,26 +111,22 @@ def share_loss(
     (see `rest_value`). Returns the idle devices that are left, and the milli that is taken.
     """
     lam, whole, phi = tables.lam, tables.whole, tables.phi
-    table, model = tables.table_of[nodes.model[slot]], nodes.model[slot]
+    model = model_in(nodes, tables, slot)
+    table = tables.table_of[model]
     cpu = nodes.free[slot, CPU] - ask.cpu_milli
     memory = nodes.free[slot, MEMORY] - ask.memory_bytes
     room = nodes.device_room_milli[slot]
     offered = room if ask.milli > 0 else nodes.device_room_mib[slot]
     holders = nodes.device_holders[slot]
     need = ask.milli if ask.milli > 0 else ask.mib
-    unit = tables.scenarios * QUANTUM
+    unit = phi.shape[3] * QUANTUM
     may_open = nodes.openable[slot]
-    usable = 0
-    for row in range(nodes.device_count[slot]):
-        usable += 1 if offered[row] >= need and holders[row] > 0 else 0
     taken = np.int64(0)
     for k in range(ask.devices):
         best, best_loss, best_room, best_after = -1, FAR, FAR, 0
-        must_join = may_open <= 0
-        must_open = usable <= 0
         for row in range(nodes.device_count[slot]):
             untouched = holders[row] == 0
-            if offered[row] < need or (untouched and must_join) or (not untouched and must_open):
+            if offered[row] < need or (untouched and may_open <= 0):
                 continue
             known = False
             for other in range(row):
@@ -136,10 +145,10 @@ def share_loss(
                 ask.milli,
                 ask.mib,
             )
-            minus = 0 if untouched else room[row] // STEP
+            minus = 0 if untouched else room[row] // STEP_MILLI
             left = min(idle - 1 if untouched else idle, whole.shape[1] - 1)
-            loss = -rest_value(lam, whole, phi, table, max(left, 0), cpu, sums, minus, after // STEP, least)
-            loss -= tables.scenarios * block_value(tables, model, left, cpu, memory)
+            loss = -rest_value(lam, whole, phi, table, max(left, 0), cpu, sums, minus, after // STEP_MILLI, least)
+            loss -= phi.shape[3] * block_value(tables, model, left, cpu, memory)
             loss = (loss + unit // 2) // unit
             if loss < best_loss or (loss == best_loss and room[row] < best_room):
                 best, best_loss, best_room, best_after = row, loss, room[row], after
@@ -148,41 +157,40 @@ def share_loss(
         taken += best_room - best_after
         idle -= 1 if untouched else 0
         may_open -= 1 if untouched else 0
-        usable -= 0 if untouched else 1
         for level in range(sums.shape[0]):
             for s in range(sums.shape[1]):
-                sums[level, s] += phi[table, best_after // STEP, level, s]
+                sums[level, s] += phi[table, best_after // STEP_MILLI, level, s]
                 if not untouched:
-                    sums[level, s] -= phi[table, best_room // STEP, level, s]
+                    sums[level, s] -= phi[table, best_room // STEP_MILLI, level, s]
     return idle, taken
 
 
 @kernel
-def add_up(nodes: NodeArrays, tables: RestTables, slot: int, sums: NDArray[np.int64]) -> int:
+def add_up(nodes: NodeArrays, tables: Tables, slot: int, sums: NDArray[np.int64]) -> int:
     """Writes to `sums` (int64[L, S]) the values of the slot's devices in part use. Returns the room of all devices."""
     phi = tables.phi
-    table = tables.table_of[nodes.model[slot]]
+    table = tables.table_of[model_in(nodes, tables, slot)]
     sums[:] = 0
     total = np.int64(0)
     for row in range(nodes.device_count[slot]):
         room = nodes.device_room_milli[slot, row]
         total += room
-        if nodes.device_holders[slot, row] > 0 and room >= STEP:
+        if nodes.device_holders[slot, row] > 0 and room >= STEP_MILLI:
             for level in range(sums.shape[0]):
                 for s in range(sums.shape[1]):
-                    sums[level, s] += phi[table, room // STEP, level, s]
+                    sums[level, s] += phi[table, room // STEP_MILLI, level, s]
     return total
 
 
 @kernel
-def rsv_costs(nodes: NodeArrays, ask: Ask, tables: RestTables, slots: NDArray[np.int64], buffers: Scratch) -> None:
+def rsv_costs(nodes: NodeArrays, ask: Ask, tables: Tables, slots: NDArray[np.int64], buffers: Scratch) -> None:
     """Writes to `buffers.cost` what the request costs on each of `slots` (int64[n]) where it fits.
 
     The loss of rest value and of whole blocks, a price for what stays free (best fit), and the scarcity price of the
     model. A device that is only counted is worth a whole one.
     """
     lam, whole, phi = tables.lam, tables.whole, tables.phi
-    scenarios = tables.scenarios
+    scenarios = phi.shape[3]
     sums = np.zeros((lam.size, scenarios), np.int64)
     least = np.zeros(scenarios, np.int64)
     rows = np.zeros(max(nodes.device_room_milli.shape[1], ask.devices), np.int64)
@@ -192,7 +200,7 @@ def rsv_costs(nodes: NodeArrays, ask: Ask, tables: RestTables, slots: NDArray[np
         slot = slots[index]
         if not buffers.fits[slot] or nodes.virtual[slot]:
             continue
-        model = nodes.model[slot]
+        model = model_in(nodes, tables, slot)
         table = tables.table_of[model]
         cpu, memory, idle = nodes.free[slot, CPU], nodes.free[slot, MEMORY], nodes.openable[slot]
         cpu_after, memory_after = cpu - ask.cpu_milli, memory - ask.memory_bytes
@@ -212,16 +220,15 @@ def rsv_costs(nodes: NodeArrays, ask: Ask, tables: RestTables, slots: NDArray[np
                 room += max(nodes.free[slot, ask.device_column], 0) * FULL
         after = rest_value(lam, whole, phi, table, max(min(idle, most), 0), cpu_after, sums, 0, 0, least)
         after += scenarios * block_value(tables, model, idle, cpu_after, memory_after)
-        left = (max(cpu_after, 0) * DEVICE_SCALE + max(room - taken, 0) * CPU_SCALE) * tables.best_fit
-        price = (left // (2 * CPU_SCALE * DEVICE_SCALE)) << BEST_FIT_SHIFT
+        price = (max(cpu_after, 0) + CPU_OF_GPU * max(room - taken, 0)) * tables.best_fit
         price += tables.scarcity[model] * taken + counted * UNIT
         buffers.cost[slot] = (before - after + scenarios * price + unit // 2) // unit + OFFSET
 
 
 @kernel
-def rsv_rows(nodes: NodeArrays, ask: Ask, tables: RestTables, slot: int, rows: NDArray[np.int64]) -> None:
+def rsv_rows(nodes: NodeArrays, ask: Ask, tables: Tables, slot: int, rows: NDArray[np.int64]) -> None:
     """Writes to the first of `rows` the devices of a share on a slot where it fits."""
-    sums = np.zeros((tables.lam.size, tables.scenarios), np.int64)
-    least = np.zeros(tables.scenarios, np.int64)
+    sums = np.zeros((tables.lam.size, tables.phi.shape[3]), np.int64)
+    least = np.zeros(tables.phi.shape[3], np.int64)
     add_up(nodes, tables, slot, sums)
     share_loss(nodes, ask, tables, slot, nodes.openable[slot], sums, least, rows)

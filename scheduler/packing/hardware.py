@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 
 class Model(NamedTuple):
@@ -28,3 +28,7 @@ class Hardware:
 
     models: tuple[Model, ...]
     plain_cpu_milli: int = 0
+
+
+NOTHING: Final = Hardware((Model("", 0, 0, 0, 0, 0, False),))
+"""Before any node is known: only the model of nodes without devices."""

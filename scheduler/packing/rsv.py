@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from scheduler.kernels import rsv, score
 from scheduler.kernels.arrays import CPU, NO_DEVICES, Ask, NodeArrays, Rules, Scratch
-from scheduler.packing.hardware import Hardware
+from scheduler.packing.hardware import NOTHING, Hardware
 from scheduler.packing.mix import Mix
 from scheduler.packing.settings import BALANCED, RsvSettings
 from scheduler.packing.tables import Tables, build
@@ -21,7 +21,7 @@ class Rsv:
 
     def __init__(self, settings: RsvSettings = BALANCED) -> None:
         self.settings = settings
-        self.tables: Tables = build(Mix((), ()), Hardware(()), settings)
+        self.tables: Tables = build(Mix((), ()), NOTHING, settings)
         self._epoch = 0
 
     @property

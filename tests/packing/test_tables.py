@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
 from hypothesis import given, settings
 
@@ -81,4 +80,4 @@ def test_any_mix_gives_valid_tables(mix: Mix, hardware: Hardware) -> None:
     assert (tables.block_devices > 1).all()
     assert (tables.scarcity >= 0).all()
     again = build(mix, hardware, FEW)
-    assert all(np.array_equal(one, other) for one, other in zip(tables[:10], again[:10], strict=True))
+    assert [one.tobytes() for one in tables[:10]] == [one.tobytes() for one in again[:10]]
