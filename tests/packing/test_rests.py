@@ -26,6 +26,7 @@ def of_trace(trace: str, chosen: RsvSettings) -> Rests:
 def test_the_prices_of_cpu() -> None:
     expected = [0, 0.01, 0.016306894, 0.026591479, 0.043362444, 0.070710678, 0.115307154, 0.188030155, 0.306618782, 0.5]
     assert (prices() / UNIT).tolist() == pytest.approx(expected, abs=1e-9)
+    assert prices()[[1, 9]].tolist() == [UNIT // 100, UNIT // 2]
     assert np.abs(prices() / UNIT - np.concatenate([[0], np.geomspace(0.01, 0.5, 9)])).max() < 1 / UNIT
 
 

@@ -35,11 +35,11 @@ def test_values_of_blocks() -> None:
 
 
 def test_best_fit() -> None:
-    """β·(0.5·c/128000 + 0.5·R/8000), within a ten-millionth of a milli-GPU."""
+    """β·(0.5·c/128000 + 0.5·R/8000)."""
     tables = build(traces.mix("default"), traces.hardware(), BALANCED)
     cpu, milli = 48_000, 4_470
     exact = 50 * (0.5 * cpu / 128_000 + 0.5 * milli / 8_000)
-    assert tables.best_fit * (cpu + CPU_OF_GPU * milli) / UNIT == pytest.approx(exact, abs=1e-6)
+    assert tables.best_fit * (cpu + CPU_OF_GPU * milli) / UNIT == pytest.approx(exact, abs=1e-11)
     assert build(traces.mix("default"), traces.hardware(), MAX).best_fit == 0
 
 
