@@ -8,9 +8,9 @@ from scheduler.cluster import Cluster
 from scheduler.engine import Engine, EngineSettings
 from scheduler.object_facts import Objects
 from scheduler.object_index import NO_OBJECTS
-from scheduler.packing.named import DEFAULT, policy_named
+from scheduler.packing.named import policy_named
 from scheduler.packing.pools import Pool, Pools
-from scheduler.policy import PlacementPolicy, Policy, Strategy
+from scheduler.policy import PlacementPolicy, Policy
 from topology.inventory import InventorySettings
 
 
@@ -38,11 +38,10 @@ def placement_policy(settings: PlacementSettings) -> Policy:
     """The policy that the settings name, with its pools."""
     parts = {name: getattr(settings, name) for name in ("cpu", "gpu", "device")}
     if any(parts.values()):
-        other: Policy = PlacementPolicy.from_names(
-            **{name: part or settings.policy or Strategy.BINPACK for name, part in parts.items()}
-        )
+        usual = "spread" if settings.policy == "spread" else "binpack"
+        other: Policy = PlacementPolicy.from_names(**{name: part or usual for name, part in parts.items()})
     else:
-        other = policy_named(settings.policy or DEFAULT)
+        other = policy_named(settings.policy)
     if not settings.pools:
         return other
     return Pools([_pool(label, name) for label, name in settings.pools.items()], other)

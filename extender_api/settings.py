@@ -166,10 +166,11 @@ class Topology(Section):
 class PlacementSettings(Section):
     """Which of several fitting places is taken."""
 
-    policy: PolicyName | None = Field(
-        None,
-        description="How nodes and devices are chosen. rsv, the default, keeps what is left useful for the pods that "
-        "come; rsv-max fills a cluster that pods seldom leave; the others are for comparison.",
+    policy: PolicyName = Field(
+        "rsv",
+        description="How nodes and devices are chosen. rsv keeps what is left useful for the pods that come; rsv-max "
+        "fills a cluster that pods seldom leave; binpack takes the fullest, spread the emptiest; the others are there "
+        "to compare with.",
     )
     pools: Annotated[Mapping[str, PolicyName], BeforeValidator(_mapped)] = Field(
         default_factory=dict,
@@ -178,7 +179,7 @@ class PlacementSettings(Section):
         json_schema_extra=_allowed('labels with policies, e.g. "pool=inference": spread, or the label\'s key alone'),
     )
     cpu: Placement | None = Field(
-        None, description="With policy binpack or spread, or none: nodes for pods without devices."
+        None, description="With policy binpack or spread, or without any: nodes for pods without devices."
     )
     gpu: Placement | None = Field(None, description="The same: nodes for pods with devices.")
     device: Placement | None = Field(None, description="The same: devices within a node, for shares.")
@@ -186,7 +187,7 @@ class PlacementSettings(Section):
     @model_validator(mode="after")
     def _parts_suit_the_policy(self) -> PlacementSettings:
         parts = [name for name in ("cpu", "gpu", "device") if getattr(self, name) is not None]
-        if parts and self.policy not in (None, "binpack", "spread"):
+        if parts and "policy" in self.model_fields_set and self.policy not in ("binpack", "spread"):
             raise ValueError(
                 f"placement.{parts[0]} is a part of the policies binpack and spread, and placement.policy is "
                 f"{self.policy}: remove one of them"

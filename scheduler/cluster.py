@@ -41,9 +41,7 @@ class Cluster:
     only then.
     """
 
-    def __init__(
-        self, *, inventory: InventorySettings, policy: Policy, rules: ClaimRules | None = None
-    ) -> None:
+    def __init__(self, *, inventory: InventorySettings, policy: Policy, rules: ClaimRules | None = None) -> None:
         """`rules` say whose pods are in queues, and in which."""
         self._inventory_settings = inventory
         self.accounts = Accounts(rules or ClaimRules())

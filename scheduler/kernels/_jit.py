@@ -63,6 +63,11 @@ def _prepare() -> bool:
 CACHED: Final = _prepare()
 
 
+def inner(function: F) -> F:
+    """A small function that kernels call, compiled together with each of them: for what two kernels must do alike."""
+    return cast("F", numba.njit(function, nogil=True, error_model="numpy"))
+
+
 def kernel(function: F) -> F:
     """Compiles on the first call; holds no GIL while it runs.
 

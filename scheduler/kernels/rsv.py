@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from scheduler.kernels._jit import kernel
+from scheduler.kernels._jit import inner, kernel
 from scheduler.kernels.arrays import CPU, MEMORY, NO_DEVICES, SHARE, Ask, NodeArrays, Scratch
 from scheduler.kernels.holding import FULL
 from scheduler.kernels.rest_tables import STEP_MILLI, UNIT
@@ -29,14 +29,14 @@ CPU_OF_GPU = 16
 FAR = 1 << 62
 
 
-@kernel
+@inner
 def model_in(nodes: NodeArrays, tables: Tables, slot: int) -> int:
     """The model of a node; one that is newer than the tables counts as none until they are made anew."""
     model = nodes.model[slot]
     return model if model < tables.table_of.size else 0
 
 
-@kernel
+@inner
 def rest_value(
     lam: NDArray[np.int64],
     whole: NDArray[np.int64],
@@ -61,16 +61,16 @@ def rest_value(
             value = by_cpu + whole[table, idle, level, s] + sums[level, s]
             value += phi[table, plus, level, s] - phi[table, minus, level, s]
             least[s] = value if level == 0 else min(least[s], value)
-    total = np.int64(0)
+    total = 0
     for s in range(scenarios):
         total += least[s]
     return total
 
 
-@kernel
+@inner
 def block_value(tables: Tables, model: int, idle: int, cpu: int, memory: int) -> int:
     """What the whole blocks are worth that the rest of a node still holds."""
-    total = np.int64(0)
+    total = 0
     for block in range(tables.block_q.size):
         count = tables.block_devices[block]
         if count > idle or not tables.block_allowed[model, block]:
@@ -84,7 +84,7 @@ def block_value(tables: Tables, model: int, idle: int, cpu: int, memory: int) ->
     return total
 
 
-@kernel
+@inner
 def room_after(free_milli: int, free_mib: int, total_mib: int, milli: int, mib: int) -> int:
     """The largest fraction that a device still takes after a share of it; see `holding.hold`."""
     left = free_milli - milli
@@ -94,7 +94,7 @@ def room_after(free_milli: int, free_mib: int, total_mib: int, milli: int, mib: 
     return max(left, 0)
 
 
-@kernel
+@inner
 def share_loss(
     nodes: NodeArrays,
     ask: Ask,
@@ -121,7 +121,7 @@ def share_loss(
     need = ask.milli if ask.milli > 0 else ask.mib
     unit = phi.shape[3] * QUANTUM
     may_open = nodes.openable[slot]
-    taken = np.int64(0)
+    taken = 0
     for k in range(ask.devices):
         best, best_loss, best_room, best_after = -1, FAR, FAR, 0
         for row in range(nodes.device_count[slot]):
@@ -165,13 +165,13 @@ def share_loss(
     return idle, taken
 
 
-@kernel
+@inner
 def add_up(nodes: NodeArrays, tables: Tables, slot: int, sums: NDArray[np.int64]) -> int:
     """Writes to `sums` (int64[L, S]) the values of the slot's devices in part use. Returns the room of all devices."""
     phi = tables.phi
     table = tables.table_of[model_in(nodes, tables, slot)]
     sums[:] = 0
-    total = np.int64(0)
+    total = 0
     for row in range(nodes.device_count[slot]):
         room = nodes.device_room_milli[slot, row]
         total += room
@@ -207,12 +207,12 @@ def rsv_costs(nodes: NodeArrays, ask: Ask, tables: Tables, slots: NDArray[np.int
         room = add_up(nodes, tables, slot, sums)
         before = rest_value(lam, whole, phi, table, min(idle, most), cpu, sums, 0, 0, least)
         before += scenarios * block_value(tables, model, idle, cpu, memory)
-        taken = np.int64(0)
-        counted = np.int64(0)
+        taken = 0
+        counted = 0
         if ask.demand == SHARE:
             idle, taken = share_loss(nodes, ask, tables, slot, idle, sums, least, rows)
         elif ask.demand != NO_DEVICES:
-            taken = np.int64(ask.devices * FULL)
+            taken = ask.devices * FULL
             if nodes.device_count[slot] > 0 and nodes.device_column[slot] == ask.device_column:
                 idle -= ask.devices
             else:

@@ -6,7 +6,11 @@ import time
 
 import numpy as np
 
-from scheduler.kernels import _jit, arrays, copies, devices, diagnose, feasible, holding, rest_tables, score
+from scheduler.kernels import _jit, arrays, copies, devices, diagnose, feasible, holding, rest_tables, rsv, score
+from scheduler.packing.hardware import NOTHING
+from scheduler.packing.mix import Mix
+from scheduler.packing.settings import BALANCED
+from scheduler.packing.tables import build
 
 
 def warm() -> float:
@@ -36,6 +40,9 @@ def warm() -> float:
     room = np.zeros((1, rest_tables.STEPS + 1, 1, 1), np.int64)
     rest_tables.fill_shares(items, items, worth, room)
     rest_tables.fill_whole(items, items, worth, room, np.zeros((1, 2, 1, 1), np.int64))
+    tables = build(Mix((), ()), NOTHING, BALANCED)
+    rsv.rsv_costs(nodes, ask, tables, slots, buffers)
+    rsv.rsv_rows(nodes, ask, tables, 0, buffers.rows)
     return time.perf_counter() - began
 
 

@@ -5,22 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from scheduler.packing.classic import BestFit, DotProduct, GpuClustering, GpuPacking
-from scheduler.packing.fgd import Fgd
 from scheduler.packing.rsv import Rsv
 from scheduler.packing.settings import BALANCED, MAX
 from scheduler.policy import PlacementPolicy, Policy, PolicyError, Strategy
 
-DEFAULT: Final = "rsv"
-
 _MADE_BY: Final[Mapping[str, Callable[[], Policy]]] = {
     "binpack": PlacementPolicy,
     "spread": lambda: PlacementPolicy(Strategy.SPREAD, Strategy.SPREAD, Strategy.SPREAD),
-    "bestfit": BestFit,
-    "dotprod": DotProduct,
-    "gpu-packing": GpuPacking,
-    "gpu-clustering": GpuClustering,
-    "fgd": Fgd,
     "rsv": lambda: Rsv(BALANCED),
     "rsv-max": lambda: Rsv(MAX),
 }

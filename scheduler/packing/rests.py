@@ -104,7 +104,6 @@ def _items(
     fits = (milli > 0) & (cpu <= MOST_CPU_MILLI)
     devices = np.where(fits & ~single & (count <= most), count, 0)
     steps = np.where(fits & single, -(-milli // STEP_MILLI), 0)
-    gain: NDArray[np.int64] = milli * np.maximum(devices, 1) * UNIT
-    paid: NDArray[np.int64] = np.where(cpu <= MOST_CPU_MILLI, cpu, 0)
-    worth = gain[:, None, :] + paid * cpu_worth[:, None]
-    return _Items(steps, devices, worth)
+    gain = milli * np.maximum(devices, 1) * UNIT
+    worth = gain[:, None, :] + np.where(cpu <= MOST_CPU_MILLI, cpu, 0) * cpu_worth[:, None]
+    return _Items(steps, devices, np.asarray(worth, np.int64))

@@ -42,7 +42,7 @@ def test_defaults() -> None:
     assert found.devices.resources == vocabulary.DEFAULT_DEVICE_RESOURCES
     assert not found.devices.shares_by_default
     assert found.devices.reserve_mib == 0
-    assert {found.placement.cpu, found.placement.gpu, found.placement.device} == {"binpack"}
+    assert found.placement.policy == "rsv"
 
 
 def test_later_sources_win(config: WriteFile) -> None:
