@@ -12,14 +12,18 @@ from numpy.typing import NDArray
 
 from scheduler.kernels._jit import kernel
 
-UNIT: Final = 1 << 36
-"""One milli-GPU in the fixed point of values."""
+UNIT: Final = 10**11
+"""One milli-GPU in the fixed point of values.
+
+Decimal, as the numbers of the policy are (0.01, 0.03, 0.3, 0.5): so these are exact, and what is equal by the formulas
+is equal to the last digit, on which ties depend.
+"""
 STEP_MILLI: Final = 10
 """Step of the tables of shares, in milli-GPU."""
 STEPS: Final = 100
 """Steps of a whole device."""
-MOST_VALUE: Final = 1 << 50
-"""No room is worth more for each device it is on: 16,384 milli-GPU. Keeps sums over large nodes within 63 bits."""
+MOST_VALUE: Final = 10_000 * UNIT
+"""No room is worth more for each device it is on. Keeps sums over large nodes within 63 bits."""
 
 
 @kernel

@@ -31,7 +31,7 @@ class Figures(NamedTuple):
     milli_on: NDArray[np.int64]
     """[K, M]: of each device of that model; 0 where the class asks for none, and where it may not or cannot go."""
     allowed: NDArray[np.bool_]
-    """[K, M]: a pod of the class may use nodes of that model; true for all models without devices to ask for."""
+    """[K, M]: a pod of the class may use nodes of that model, which it always may where it asks for no devices."""
     whole: NDArray[np.bool_]
     """[K]: asks for whole devices. A share that happens to fill a card is none."""
 
@@ -51,16 +51,15 @@ def figures(mix: Mix, hardware: Hardware) -> Figures:
     classes, models = mix.classes, hardware.models
     table = np.array([one[:5] for one in classes], np.int64).reshape(len(classes), 5)
     cpu, memory, devices, milli, mib = (np.ascontiguousarray(column) for column in table.T)
-    allowed = _allowed(classes, models)
-    part = (devices > 0) & ((milli < DEVICE_MILLI) | (mib > 0))
-    allowed &= ~part[:, None] | np.array([model.takes_shares for model in models], np.bool_)
+    whole = (devices > 0) & (milli == DEVICE_MILLI) & (mib == 0)
+    shared = np.array([model.takes_shares for model in models], np.bool_)
+    allowed = _allowed(classes, models) & (shared | (devices == 0)[:, None] | whole[:, None])
     milli_on = np.where(allowed & (devices > 0)[:, None], milli[:, None], 0)
     by_memory = np.flatnonzero((mib > 0) & (devices > 0))
     if len(by_memory):
         milli_on[by_memory] = _milli_of_cards(mib[by_memory], models) * allowed[by_memory]
         allowed[by_memory] = milli_on[by_memory] > 0
         milli[by_memory] = _means(milli_on[by_memory], models)
-    whole = (devices > 0) & (milli == DEVICE_MILLI) & (mib == 0)
     return Figures(mix.demand, cpu, memory, devices, milli, milli_on, allowed, whole)
 
 

@@ -93,7 +93,7 @@ def _duals(
     for flow, pods in flows.items():
         demand = at_most(pods * scale)
         for place, number in enumerate(present):
-            if flow.milli_on[number]:
+            if flow.milli_on[number] and flow.cpu <= hardware.models[number].cpu_milli:
                 uses = ((milli[place], flow.milli_on[number]), (cpu[place], flow.cpu))
                 add(demand, flow.value, iter(uses))
     demand = at_most(plain_cpu * scale)

@@ -59,9 +59,7 @@ class Tables(NamedTuple):
     scarcity: NDArray[np.int64]
     """[M]: ν, for each milli-GPU."""
     best_fit: int
-    """β/256000, for each free milli-CPU; CPU_OF_GPU times that for each free milli-GPU. So nodes whose c + 16·R are
-    equal stay equal to the last digit, and for c + 16·R < 2^30 the term is below 2^55 at the usual β of 50.
-    """
+    """β/256000, for each free milli-CPU; CPU_OF_GPU times that for each free milli-GPU. Exact at the usual β of 50."""
 
 
 def build(mix: Mix, hardware: Hardware, settings: RsvSettings) -> Tables:
