@@ -76,7 +76,7 @@ class NodeArrays(NamedTuple):
     """[S, D]: devices of a node with one number are near one another; all 0 where nothing tells."""
     model: NDArray[np.int32]
     """[S]: the number of the model of its devices (`ClusterState.models`); 0 where none are modelled."""
-    pool: NDArray[np.int32]
+    pool: NDArray[np.int64]
     """[S]: the pool of nodes that it belongs to, as the policy numbers them; nodes of a lower number come first."""
     hosted: NDArray[np.int32]
     """[S, KINDS]: pods that hold devices, by kind: shares, one whole device, two, ... See `kind_of`."""
@@ -145,7 +145,7 @@ def blank(slots: int, columns: int, devices: int) -> NodeArrays:
         device_healthy=np.zeros((slots, devices), np.bool_),
         device_island=np.zeros((slots, devices), np.int32),
         model=np.zeros(slots, np.int32),
-        pool=np.zeros(slots, np.int32),
+        pool=np.zeros(slots, np.int64),
         hosted=np.zeros((slots, KINDS), np.int32),
     )
 

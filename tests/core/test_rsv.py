@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from scheduler import placement
 from scheduler.allocation import DeviceShare
 from scheduler.kernels import rsv
+from scheduler.kernels.rest_tables import UNIT
 from scheduler.packing.figures import figures
 from scheduler.packing.mix import Mix, PodClass
 from scheduler.packing.rests import draw_weights
@@ -24,7 +25,7 @@ from tests.strategies import fraction, inventory, whole
 
 GIB = 1 << 30
 SETTINGS = RsvSettings(scenarios=3, classes_per_scenario=4, seed=5)
-PER_MILLI = 1 << 22
+PER_MILLI = UNIT / rsv.QUANTUM
 """Steps of costs in a milli-GPU."""
 
 items = st.builds(
