@@ -12,6 +12,7 @@ from fastapi.responses import JSONResponse, PlainTextResponse, StreamingResponse
 
 from extender_api import __version__, metrics, queue_views, text, views
 from extender_api.errors import MalformedRequest
+from extender_api.mix_document import packing_document
 from extender_api.plan_service import NoPlan, PlanService
 from extender_api.service import Service, wall_clock_ms
 from extender_api.wire_route import DEFAULT_LIMIT_BYTES, read_body
@@ -84,6 +85,11 @@ def _cluster(service: Service | None) -> APIRouter:
         """The whole in numbers."""
         known = live()
         return views.status(known.engine, __version__, known.active, known.unready())
+
+    @router.get("/packing")
+    async def packing() -> dict[str, Any]:
+        """What the placement policy goes by: its demand mix and hardware, and how often its tables were made."""
+        return packing_document(live().engine.packing)
 
     @router.get("/nodes")
     async def nodes() -> Response:

@@ -53,6 +53,7 @@ def answer(document: object, *, inventory: InventorySettings, rules: ClaimRules 
             namespaces=objects.namespaces,
             now_ms=options.now_ms,
             policy=options.policy,
+            mix=options.mix,
             inventory=inventory,
             queues=tuple(objects.queues),
             rules=rules,

@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from extender_api.cluster.fields import FieldError, epoch_ms
+from extender_api.mix_document import MixError, read_mix
+from scheduler.packing.mix import Mix
 from scheduler.packing.named import policy_named
 from scheduler.policy import PlacementPolicy, Policy, PolicyError
 
@@ -15,6 +17,7 @@ ALLOCATE: Final = "allocate"
 STALE: Final = "stale"
 ACTIONS: Final = (ALLOCATE, "consolidate", "reclaim", "preempt", STALE)
 PLACES: Final = ("cpu", "gpu", "device")
+MEMBERS: Final = ("actions", "mix", "now", "placement")
 
 
 @dataclass(slots=True)
@@ -23,6 +26,7 @@ class PlanOptions:
 
     now_ms: int = 0
     policy: Policy = field(default_factory=PlacementPolicy)
+    mix: Mix | None = None
     allocate: bool = True
     stale: bool = True
     problems: list[str] = field(default_factory=list)
@@ -38,11 +42,12 @@ def read_options(given: object) -> PlanOptions:
         options.problems.append('"options" must be an object')
         return options
     for name in sorted(str(key) for key in given):
-        if name not in ("actions", "now", "placement"):
-            options.problems.append(f'options has no member "{name}": actions, now and placement are read')
+        if name not in MEMBERS:
+            options.problems.append(f'options has no member "{name}": {", ".join(MEMBERS)} are read')
     _read_actions(given.get("actions"), options)
     options.now_ms = _now_ms(given.get("now"), options.problems)
     options.policy = _policy(given.get("placement"), options.problems)
+    options.mix = _mix(given.get("mix"), options.problems)
     return options
 
 
@@ -69,6 +74,15 @@ def _now_ms(given: object, problems: list[str]) -> int:
         problems.append(str(err))
         return 0
     return time.time_ns() // 1_000_000 if now_ms is None else now_ms
+
+
+def _mix(given: object, problems: list[str]) -> Mix | None:
+    """The demand that a policy which learns goes by; absent: what the given pods ask for."""
+    try:
+        return None if given is None else read_mix(given)
+    except MixError as err:
+        problems.append(str(err))
+        return None
 
 
 def _policy(given: object, problems: list[str]) -> Policy:

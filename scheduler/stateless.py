@@ -22,7 +22,9 @@ from scheduler.line import Alike, Line
 from scheduler.now_and_later import BoundRules, NowAndLater, When
 from scheduler.object_facts import Objects
 from scheduler.object_index import NO_OBJECTS
+from scheduler.packing.mix import Mix
 from scheduler.packing.refresh import Refresh, learner_of
+from scheduler.packing.survey import hardware_of
 from scheduler.plan_answer import Pending, Placement, PlanAnswer, QueueShare
 from scheduler.pod import PodFacts
 from scheduler.policy import PlacementPolicy, Policy, Strategy
@@ -60,6 +62,8 @@ class PlanInput:
     stale: bool = False
     topologies: tuple[Topology, ...] = ()
     objects: Objects = NO_OBJECTS
+    mix: Mix | None = None
+    """The demand that a policy which learns goes by; None: what the given pods ask for."""
 
 
 def plan(given: PlanInput) -> PlanAnswer:
@@ -120,8 +124,12 @@ def _join_the_placed(pods: list[PodFacts], gangs: Gangs, given: PlanInput) -> No
 
 
 def _learn(cluster: Cluster, pods: list[PodFacts], given: PlanInput) -> None:
-    """The demand that a policy wants to know is the pods that are given, and the prior."""
-    if learner_of(given.policy) is None:
+    """The demand that a policy wants to know: the mix that is given, else all given pods and the prior."""
+    learner = learner_of(given.policy)
+    if learner is None:
+        return
+    if given.mix is not None:
+        learner.publish(learner.build(given.mix, hardware_of(cluster.state)))
         return
     refresh = Refresh(cluster)
     for pod in pods:

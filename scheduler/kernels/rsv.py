@@ -139,7 +139,7 @@ def share_loss(
             if chosen or (known and k == 0):
                 continue
             after = room_after(
-                np.int64(nodes.device_free_milli[slot, row]),
+                int(nodes.device_free_milli[slot, row]),
                 nodes.device_free_mib[slot, row],
                 nodes.device_total_mib[slot, row],
                 ask.milli,
