@@ -16,6 +16,7 @@ from scheduler.kernels._jit import inner, kernel
 from scheduler.kernels.arrays import CPU, MEMORY, NO_DEVICES, SHARE, Ask, NodeArrays, Scratch
 from scheduler.kernels.holding import FULL
 from scheduler.kernels.rest_tables import STEP_MILLI, UNIT
+from scheduler.kernels.sharing import is_among, is_counted, is_repeated, offers, room_after, room_in_all
 
 if TYPE_CHECKING:
     from scheduler.packing.tables import Tables
@@ -55,10 +56,11 @@ def rest_value(
     added. `least` is int64[S], overwritten.
     """
     levels, scenarios = sums.shape
+    known = min(max(idle, 0), whole.shape[1] - 1)
     for level in range(levels):
         by_cpu = lam[level] * max(cpu, 0)
         for s in range(scenarios):
-            value = by_cpu + whole[table, idle, level, s] + sums[level, s]
+            value = by_cpu + whole[table, known, level, s] + sums[level, s]
             value += phi[table, plus, level, s] - phi[table, minus, level, s]
             least[s] = value if level == 0 else min(least[s], value)
     total = 0
@@ -85,16 +87,6 @@ def block_value(tables: Tables, model: int, idle: int, cpu: int, memory: int) ->
 
 
 @inner
-def room_after(free_milli: int, free_mib: int, total_mib: int, milli: int, mib: int) -> int:
-    """The largest fraction that a device still takes after a share of it; see `holding.hold`."""
-    left = free_milli - milli
-    if total_mib > 0:
-        taken = mib if milli == 0 else milli * total_mib // FULL
-        left = min(left, ((free_mib - taken + 1) * FULL - 1) // total_mib)
-    return max(left, 0)
-
-
-@inner
 def share_loss(
     nodes: NodeArrays,
     ask: Ask,
@@ -115,45 +107,27 @@ def share_loss(
     table = tables.table_of[model]
     cpu = nodes.free[slot, CPU] - ask.cpu_milli
     memory = nodes.free[slot, MEMORY] - ask.memory_bytes
-    room = nodes.device_room_milli[slot]
-    offered = room if ask.milli > 0 else nodes.device_room_mib[slot]
-    holders = nodes.device_holders[slot]
-    need = ask.milli if ask.milli > 0 else ask.mib
     unit = phi.shape[3] * QUANTUM
     may_open = nodes.openable[slot]
     taken = 0
     for k in range(ask.devices):
         best, best_loss, best_room, best_after = -1, FAR, FAR, 0
         for row in range(nodes.device_count[slot]):
-            untouched = holders[row] == 0
-            if offered[row] < need or (untouched and may_open <= 0):
+            if not offers(nodes, ask, slot, row, may_open) or is_among(rows, k, row):
                 continue
-            known = False
-            for other in range(row):
-                known = known or (
-                    room[other] == room[row] and offered[other] == offered[row] and (holders[other] == 0) == untouched
-                )
-            chosen = False
-            for other in range(k):
-                chosen = chosen or rows[other] == row
-            if chosen or (known and k == 0):
+            if k == 0 and is_repeated(nodes, slot, row):
                 continue
-            after = room_after(
-                int(nodes.device_free_milli[slot, row]),
-                nodes.device_free_mib[slot, row],
-                nodes.device_total_mib[slot, row],
-                ask.milli,
-                ask.mib,
-            )
-            minus = 0 if untouched else room[row] // STEP_MILLI
-            left = min(idle - 1 if untouched else idle, whole.shape[1] - 1)
-            loss = -rest_value(lam, whole, phi, table, max(left, 0), cpu, sums, minus, after // STEP_MILLI, least)
+            room, after = nodes.device_room_milli[slot, row], room_after(nodes, ask, slot, row)
+            untouched = nodes.device_holders[slot, row] == 0
+            minus = 0 if untouched else room // STEP_MILLI
+            left = idle - 1 if untouched else idle
+            loss = -rest_value(lam, whole, phi, table, left, cpu, sums, minus, after // STEP_MILLI, least)
             loss -= phi.shape[3] * block_value(tables, model, left, cpu, memory)
             loss = (loss + unit // 2) // unit
-            if loss < best_loss or (loss == best_loss and room[row] < best_room):
-                best, best_loss, best_room, best_after = row, loss, room[row], after
+            if loss < best_loss or (loss == best_loss and room < best_room):
+                best, best_loss, best_room, best_after = row, loss, room, after
         rows[k] = best
-        untouched = holders[best] == 0
+        untouched = nodes.device_holders[slot, best] == 0
         taken += best_room - best_after
         idle -= 1 if untouched else 0
         may_open -= 1 if untouched else 0
@@ -166,20 +140,17 @@ def share_loss(
 
 
 @inner
-def add_up(nodes: NodeArrays, tables: Tables, slot: int, sums: NDArray[np.int64]) -> int:
-    """Writes to `sums` (int64[L, S]) the values of the slot's devices in part use. Returns the room of all devices."""
+def add_up(nodes: NodeArrays, tables: Tables, slot: int, sums: NDArray[np.int64]) -> None:
+    """Writes to `sums` (int64[L, S]) the values of the slot's devices in part use."""
     phi = tables.phi
     table = tables.table_of[model_in(nodes, tables, slot)]
     sums[:] = 0
-    total = 0
     for row in range(nodes.device_count[slot]):
         room = nodes.device_room_milli[slot, row]
-        total += room
         if nodes.device_holders[slot, row] > 0 and room >= STEP_MILLI:
             for level in range(sums.shape[0]):
                 for s in range(sums.shape[1]):
                     sums[level, s] += phi[table, room // STEP_MILLI, level, s]
-    return total
 
 
 @kernel
@@ -194,7 +165,6 @@ def rsv_costs(nodes: NodeArrays, ask: Ask, tables: Tables, slots: NDArray[np.int
     sums = np.zeros((lam.size, scenarios), np.int64)
     least = np.zeros(scenarios, np.int64)
     rows = np.zeros(max(nodes.device_room_milli.shape[1], ask.devices), np.int64)
-    most = whole.shape[1] - 1
     unit = scenarios * QUANTUM
     for index in range(slots.size):
         slot = slots[index]
@@ -204,8 +174,9 @@ def rsv_costs(nodes: NodeArrays, ask: Ask, tables: Tables, slots: NDArray[np.int
         table = tables.table_of[model]
         cpu, memory, idle = nodes.free[slot, CPU], nodes.free[slot, MEMORY], nodes.openable[slot]
         cpu_after, memory_after = cpu - ask.cpu_milli, memory - ask.memory_bytes
-        room = add_up(nodes, tables, slot, sums)
-        before = rest_value(lam, whole, phi, table, min(idle, most), cpu, sums, 0, 0, least)
+        add_up(nodes, tables, slot, sums)
+        room = room_in_all(nodes, ask, slot)
+        before = rest_value(lam, whole, phi, table, idle, cpu, sums, 0, 0, least)
         before += scenarios * block_value(tables, model, idle, cpu, memory)
         taken = 0
         counted = 0
@@ -213,12 +184,11 @@ def rsv_costs(nodes: NodeArrays, ask: Ask, tables: Tables, slots: NDArray[np.int
             idle, taken = share_loss(nodes, ask, tables, slot, idle, sums, least, rows)
         elif ask.demand != NO_DEVICES:
             taken = ask.devices * FULL
-            if nodes.device_count[slot] > 0 and nodes.device_column[slot] == ask.device_column:
-                idle -= ask.devices
-            else:
+            if is_counted(nodes, ask, slot):
                 counted = taken
-                room += max(nodes.free[slot, ask.device_column], 0) * FULL
-        after = rest_value(lam, whole, phi, table, max(min(idle, most), 0), cpu_after, sums, 0, 0, least)
+            else:
+                idle -= ask.devices
+        after = rest_value(lam, whole, phi, table, idle, cpu_after, sums, 0, 0, least)
         after += scenarios * block_value(tables, model, idle, cpu_after, memory_after)
         price = (max(cpu_after, 0) + CPU_OF_GPU * max(room - taken, 0)) * tables.best_fit
         price += tables.scarcity[model] * taken + counted * UNIT

@@ -6,7 +6,22 @@ import time
 
 import numpy as np
 
-from scheduler.kernels import _jit, arrays, copies, devices, diagnose, feasible, holding, rest_tables, rsv, score
+from scheduler.kernels import (
+    _jit,
+    arrays,
+    classic,
+    copies,
+    devices,
+    diagnose,
+    feasible,
+    fgd,
+    holding,
+    rest_tables,
+    rsv,
+    score,
+    sharing,
+)
+from scheduler.packing.fgd_mix import fgd_tasks
 from scheduler.packing.hardware import NOTHING
 from scheduler.packing.mix import Mix
 from scheduler.packing.settings import BALANCED
@@ -43,6 +58,17 @@ def warm() -> float:
     tables = build(Mix((), ()), NOTHING, BALANCED)
     rsv.rsv_costs(nodes, ask, tables, slots, buffers)
     rsv.rsv_rows(nodes, ask, tables, 0, buffers.rows)
+    tasks = fgd_tasks(Mix((), ()), NOTHING)
+    fgd.fgd_costs(nodes, ask, tasks, slots, buffers.fits, buffers.cost)
+    fgd.fgd_rows(nodes, ask, tasks, 0, buffers.rows)
+    for costs in (
+        classic.bestfit_costs,
+        classic.dotprod_costs,
+        classic.gpu_packing_costs,
+        classic.gpu_clustering_costs,
+    ):
+        costs(nodes, ask, slots, buffers.fits, buffers.cost)
+    sharing.tightest_rows(nodes, ask, 0, buffers.rows)
     return time.perf_counter() - began
 
 

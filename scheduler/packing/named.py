@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final
 
+from scheduler.packing.classic import best_fit, dot_product, gpu_clustering, gpu_packing
+from scheduler.packing.fgd import Fgd
 from scheduler.packing.rsv import Rsv
 from scheduler.packing.settings import BALANCED, MAX
 from scheduler.policy import PlacementPolicy, Policy, PolicyError, Strategy
@@ -12,6 +14,11 @@ from scheduler.policy import PlacementPolicy, Policy, PolicyError, Strategy
 _MADE_BY: Final[Mapping[str, Callable[[], Policy]]] = {
     "binpack": PlacementPolicy,
     "spread": lambda: PlacementPolicy(Strategy.SPREAD, Strategy.SPREAD, Strategy.SPREAD),
+    "bestfit": best_fit,
+    "dotprod": dot_product,
+    "gpu-packing": gpu_packing,
+    "gpu-clustering": gpu_clustering,
+    "fgd": Fgd,
     "rsv": lambda: Rsv(BALANCED),
     "rsv-max": lambda: Rsv(MAX),
 }
