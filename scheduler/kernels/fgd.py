@@ -153,3 +153,17 @@ def fgd_rows(nodes: NodeArrays, ask: Ask, tasks: FgdTasks, slot: int, rows: NDAr
     for row in range(nodes.device_count[slot]):
         rooms[row] = nodes.device_room_milli[slot, row]
     choose(nodes, ask, tasks, slot, rooms, rows)
+
+
+@kernel
+def fragmentation_in_all(nodes: NodeArrays, tasks: FgdTasks, end: int) -> float:
+    """The sum of the fragmentation of the slots below `end`, in milli-GPU."""
+    rooms = np.zeros(nodes.device_room_milli.shape[1], np.int64)
+    total = 0.0
+    for slot in range(end):
+        count = nodes.device_count[slot]
+        for row in range(count):
+            rooms[row] = nodes.device_room_milli[slot, row]
+        if count > 0:
+            total += fragmentation(tasks, nodes.model[slot], nodes.free[slot, CPU], rooms, count)
+    return total

@@ -61,6 +61,7 @@ def warm() -> float:
     tasks = fgd_tasks(Mix((), ()), NOTHING)
     fgd.fgd_costs(nodes, ask, tasks, slots, buffers.fits, buffers.cost)
     fgd.fgd_rows(nodes, ask, tasks, 0, buffers.rows)
+    fgd.fragmentation_in_all(nodes, tasks, 1)
     for costs in (
         classic.bestfit_costs,
         classic.dotprod_costs,

@@ -1,0 +1,155 @@
+"""A cluster at which a job that finds no place is lost: each decides at once, and nothing waits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+from scheduler import placement
+from scheduler.cluster import Cluster
+from scheduler.constraints import Constraints, constraints_of
+from scheduler.packing.refresh import Refresh, learner_of
+from scheduler.packing.survey import hardware_of
+from scheduler.pod import PodFacts
+from scheduler.policy import Policy
+from scheduler.request import Demand, Request, parse_request
+from scheduler.room import Form
+from scheduler.simulate.scenario import Job, Scenario
+from scheduler.simulate.site import Started
+
+
+class LossSite:
+    """Places pods by `Cluster.place` and books them, as a planning round does for one pod.
+
+    `candidates` is how many feasible nodes are seen (None: all): they are taken in the order of names, beginning behind
+    the last one looked at, as kube-scheduler samples nodes.
+    """
+
+    def __init__(self, scenario: Scenario, policy: Policy, candidates: int | None = None) -> None:
+        self.cluster = Cluster(inventory=scenario.inventory, policy=policy)
+        self._nodes = {facts.name: facts for facts in scenario.nodes}
+        for facts in scenario.nodes:
+            self.cluster.set_node(facts)
+        self._device_resources = scenario.inventory.device_resources
+        self._candidates = candidates
+        self._begin = 0
+        self._running: dict[str, Job] = {}
+        self._started: list[Started] = []
+        self._forms: dict[tuple[int, int, int], tuple[Request, Constraints, int]] = {}
+        self._kept: list[PodFacts] = []
+        self.allocated_gpu_milli = 0
+        self._refresh = Refresh(self.cluster) if scenario.mix is None else None
+        learner = learner_of(policy)
+        if learner is not None and scenario.mix is not None:
+            learner.publish(learner.build(scenario.mix, hardware_of(self.cluster.state)))
+
+    def arrive(self, job: Job, now_ms: int) -> bool:
+        """See `Site.arrive`. A job of several pods is placed whole or lost whole."""
+        self._learn(job, now_ms)
+        nodes: list[str] = []
+        for count, pod in enumerate(job.pods):
+            node = self._place(pod)
+            if node is None:
+                for placed in job.pods[:count]:
+                    self._release(placed)
+                self._forget(job)
+                return False
+            nodes.append(node)
+        self._running[job.name] = job
+        self._started.append(Started(job, tuple(nodes)))
+        return True
+
+    def end(self, job: Job, now_ms: int) -> None:
+        """See `Site.end`."""
+        del self._running[job.name]
+        for pod in job.pods:
+            self._release(pod)
+        self._forget(job)
+
+    def fail(self, node: str, now_ms: int) -> Iterable[Job]:
+        """See `Site.fail`. The jobs that stood there are lost."""
+        entries = {entry.uid for entry in self.cluster.ledger.on_node(node)}
+        stopped = [job for job in self._running.values() if any(pod.uid in entries for pod in job.pods)]
+        for job in stopped:
+            self.end(job, now_ms)
+        self.cluster.remove_node(node)
+        return stopped
+
+    def recover(self, node: str, now_ms: int) -> None:
+        """See `Site.recover`."""
+        self.cluster.set_node(self._nodes[node])
+
+    def settle(self, now_ms: int) -> Iterator[Started]:
+        """See `Site.settle`."""
+        started, self._started = self._started, []
+        yield from started
+
+    def next_ms(self, now_ms: int) -> int | None:
+        """See `Site.next_ms`. Nothing waits."""
+        return None
+
+    def usage_by_queue(self) -> dict[str, int]:
+        """See `Site.usage_by_queue`. There are no queues."""
+        return {}
+
+    def _learn(self, job: Job, now_ms: int) -> None:
+        if self._refresh is None or learner_of(self.cluster.state.policy) is None:
+            return
+        question = self._refresh.question(now_ms)
+        if question is not None:
+            self._refresh.answered(question, question.answer())
+        for pod in job.pods:
+            request, constraints, _ = self._form(pod)
+            self._refresh.learner.came(pod.uid, Form(request, constraints))
+
+    def _forget(self, job: Job) -> None:
+        if self._refresh is not None:
+            for pod in job.pods:
+                self._refresh.learner.gone(pod.uid)
+
+    def _form(self, pod: PodFacts) -> tuple[Request, Constraints, int]:
+        """Request, constraints and milli-GPU; read once for pods that share what they are read from."""
+        key = id(pod.containers), id(pod.annotations), id(pod.node_affinity)
+        found = self._forms.get(key)
+        if found is None:
+            self._kept.append(pod)  # so that no other object gets the same id
+            request = parse_request(pod, self._device_resources)
+            found = self._forms[key] = request, constraints_of(pod), gpu_milli_of(request)
+        return found
+
+    def _place(self, pod: PodFacts) -> str | None:
+        request, constraints, gpu_milli = self._form(pod)
+        left = None if self._candidates is None else self._sample(pod, request, constraints, self._candidates)
+        allocation = self.cluster.place(pod, request, constraints, left=left)
+        if allocation is None:
+            return None
+        self.cluster.book(pod, request, allocation, None)
+        self.allocated_gpu_milli += gpu_milli
+        return allocation.node
+
+    def _release(self, pod: PodFacts) -> None:
+        self.cluster.release(pod.uid)
+        self.allocated_gpu_milli -= self._form(pod)[2]
+
+    def _sample(self, pod: PodFacts, request: Request, constraints: Constraints, count: int) -> NDArray[np.bool_]:
+        """bool[slots]: the next `count` feasible nodes in the cyclic order of names."""
+        state = self.cluster.state
+        fits = placement.fits(state, request, self.cluster.mask(pod, constraints))
+        ranks = state.arrays.rank[: fits.size]
+        order = np.argsort(ranks, kind="stable")
+        cyclic = np.roll(order, -self._begin)
+        feasible = np.flatnonzero(fits[cyclic])[:count]
+        sampled = np.zeros(fits.size, np.bool_)
+        sampled[cyclic[feasible]] = True
+        looked_at = int(feasible[-1]) + 1 if feasible.size == count else fits.size
+        self._begin = (self._begin + looked_at) % max(fits.size, 1)
+        return sampled
+
+
+def gpu_milli_of(request: Request) -> int:
+    """What a request asks for of devices, whatever node it gets; shares by memory count as nothing."""
+    if request.demand is Demand.WHOLE:
+        return 1000 * request.device_count
+    return request.device_count * request.share_milli if request.demand is Demand.SHARE else 0
