@@ -113,8 +113,7 @@ def _devices(state: ClusterState, request: Request, ask: Ask, slot: int) -> tupl
     nodes = state.arrays
     rows: list[int] = []
     if ask.demand == SHARE:
-        state.scratch.fits[slot] = True
-        state.policy.choose(nodes, ask, slot, state.scratch)
+        state.policy.choose(nodes, ask, slot, state.scratch.rows)
         rows = sorted(state.scratch.rows[: ask.devices].tolist())
     elif ask.demand == WHOLE and nodes.device_column[slot] == ask.device_column:
         rows = _whole_rows(nodes, ask, slot)

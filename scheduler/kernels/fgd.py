@@ -19,7 +19,8 @@ from numpy.typing import NDArray
 from scheduler.kernels._jit import inner, kernel
 from scheduler.kernels.arrays import CPU, NO_DEVICES, SHARE, Ask, NodeArrays
 from scheduler.kernels.holding import FULL
-from scheduler.kernels.sharing import is_among, is_counted, is_repeated, offers, room_after
+from scheduler.kernels.score import OPEN, before_policy, in_order
+from scheduler.kernels.sharing import is_among, is_counted, is_repeated, offered, room_after
 
 if TYPE_CHECKING:
     from scheduler.packing.fgd_mix import FgdTasks
@@ -86,6 +87,9 @@ def choose(
     """
     count = nodes.device_count[slot]
     cpu = nodes.free[slot, CPU]
+    offer = offered(nodes, ask, slot)
+    need = ask.milli if ask.milli > 0 else ask.mib
+    holders = nodes.device_holders[slot]
     may_open = nodes.openable[slot]
     best_score = 0
     for k in range(ask.devices):
@@ -93,7 +97,8 @@ def choose(
         best = -1
         best_score = -1
         for row in range(count):
-            if not offers(nodes, ask, slot, row, may_open) or is_among(rows, k, row):
+            open_to_it = offer[row] >= need and (may_open > 0 or holders[row] > 0)
+            if not open_to_it or is_among(rows, k, row):
                 continue
             if k == 0 and is_repeated(nodes, slot, row):
                 continue
@@ -104,7 +109,7 @@ def choose(
             if score > best_score:
                 best, best_score = row, score
         rows[k] = best
-        may_open -= 1 if nodes.device_holders[slot, best] == 0 else 0
+        may_open -= 1 if holders[best] == 0 else 0
         rooms[best] = room_after(nodes, ask, slot, best)
     return best_score
 
@@ -115,10 +120,9 @@ def fgd_costs(
     ask: Ask,
     tasks: FgdTasks,
     slots: NDArray[np.int64],
-    fits: NDArray[np.bool_],
     cost: NDArray[np.int64],
 ) -> None:
-    """Writes to `cost` (int64[S]) for each of `slots` (int64[n]) where `fits` (bool[S]) holds: 100 less the score.
+    """100 less the score.
 
     Devices that are only counted leave no fragments: their change is 0.
     """
@@ -127,13 +131,14 @@ def fgd_costs(
     rows = np.zeros(max(width, ask.devices), np.int64)
     for index in range(slots.size):
         slot = slots[index]
-        if not fits[slot]:
+        cost[slot] = before_policy(nodes, ask, slot)
+        if cost[slot] != OPEN:
             continue
         count = nodes.device_count[slot]
         for row in range(count):
             rooms[row] = nodes.device_room_milli[slot, row]
         if ask.demand == SHARE:
-            cost[slot] = BEST - choose(nodes, ask, tasks, slot, rooms, rows)
+            cost[slot] = in_order(nodes, ask, slot, BEST - choose(nodes, ask, tasks, slot, rooms, rows))
             continue
         before = fragmentation(tasks, nodes.model[slot], nodes.free[slot, CPU], rooms, count)
         if ask.demand != NO_DEVICES and not is_counted(nodes, ask, slot):
@@ -143,7 +148,7 @@ def fgd_costs(
                     rooms[row] = 0
                     left -= 1
         after = fragmentation(tasks, nodes.model[slot], nodes.free[slot, CPU] - ask.cpu_milli, rooms, count)
-        cost[slot] = BEST - score_of(before, after)
+        cost[slot] = in_order(nodes, ask, slot, BEST - score_of(before, after))
 
 
 @kernel
