@@ -119,7 +119,7 @@ def measure(nodes: int, load: float, calls: int) -> list[Row]:
         life.fill(load)
     cold: list[list[float]] = [[] for _ in lives]
     known: list[list[float]] = [[] for _ in lives]
-    for turn in range(1 + calls // 40):
+    for turn in range(calls // 10):
         for life, found in zip(lives, cold, strict=True):
             took = life.step(cold=True)
             if turn:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from scheduler.kernels import score
+from scheduler.kernels import feasible, score
 from scheduler.request import Request
 
 if TYPE_CHECKING:
@@ -53,7 +53,10 @@ class Costs:
         if stale is None or stale.size > len(state.inventories):
             stale = self._all(len(state.inventories))
         if stale.size:
-            state.policy.price(state.arrays, ask, stale, known.costs)
+            nodes, buffers = state.arrays, state.scratch
+            feasible.holds(nodes, ask, stale, buffers.fits)
+            state.policy.price(nodes, ask, stale, buffers)
+            score.settle(nodes, ask, stale, buffers, known.costs)
         known.seen, known.epoch = log.now, epoch
         return known.costs
 

@@ -113,7 +113,8 @@ def _devices(state: ClusterState, request: Request, ask: Ask, slot: int) -> tupl
     nodes = state.arrays
     rows: list[int] = []
     if ask.demand == SHARE:
-        state.policy.choose(nodes, ask, slot, state.scratch.rows)
+        state.scratch.fits[slot] = True
+        state.policy.choose(nodes, ask, slot, state.scratch)
         rows = sorted(state.scratch.rows[: ask.devices].tolist())
     elif ask.demand == WHOLE and nodes.device_column[slot] == ask.device_column:
         rows = _whole_rows(nodes, ask, slot)

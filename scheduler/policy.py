@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scheduler.kernels import devices, score
-from scheduler.kernels.arrays import CPU, SHARE, Ask, NodeArrays, Rules
+from scheduler.kernels.arrays import CPU, SHARE, Ask, NodeArrays, Rules, Scratch
 from topology.inventory import NodeInventory
 
 
@@ -33,14 +33,14 @@ class Policy(Protocol):
         """Grows when costs change although no node does."""
         ...
 
-    def price(self, nodes: NodeArrays, ask: Ask, slots: NDArray[np.int64], cost: NDArray[np.int64]) -> None:
-        """Writes to `cost` (int64[S]) what the request costs on each of `slots` (int64[n]); the least is best.
+    def price(self, nodes: NodeArrays, ask: Ask, slots: NDArray[np.int64], buffers: Scratch) -> None:
+        """Writes to `buffers.cost` what the request costs on each of `slots` (int64[n]) where `buffers.fits` holds.
 
-        As `kernels.score` has it: DOES_NOT_FIT where there is no room. Depends on the node alone, and on the epoch.
+        At least 0 and at most `score.MOST_COST`; the least is best. Depends on the node alone, and on the epoch.
         """
 
-    def choose(self, nodes: NodeArrays, ask: Ask, slot: int, rows: NDArray[np.int64]) -> None:
-        """Writes the devices of a share to the first of `rows` (int64[D]), on a slot where it fits."""
+    def choose(self, nodes: NodeArrays, ask: Ask, slot: int, buffers: Scratch) -> None:
+        """Writes the devices of a share to the first of `buffers.rows`, on a slot where it fits."""
 
     def fills(self, ask: Ask) -> bool:
         """Whether the best node stays the best for another such request, as long as it has room."""
@@ -79,13 +79,18 @@ class PlacementPolicy:
         """Never another."""
         return 0
 
-    def price(self, nodes: NodeArrays, ask: Ask, slots: NDArray[np.int64], cost: NDArray[np.int64]) -> None:
+    def price(self, nodes: NodeArrays, ask: Ask, slots: NDArray[np.int64], buffers: Scratch) -> None:
         """See `Policy.price`."""
-        score.pack_costs(nodes, ask, self.rules, slots, cost)
+        rules = self.rules
+        if ask.demand == SHARE:
+            devices.choose_share(nodes, ask, rules.device_spread, slots, buffers)
+            score.share_costs(nodes, rules.gpu_spread, slots, buffers)
+        else:
+            score.plain_costs(nodes, ask, rules, slots, buffers.fits, buffers.cost)
 
-    def choose(self, nodes: NodeArrays, ask: Ask, slot: int, rows: NDArray[np.int64]) -> None:
+    def choose(self, nodes: NodeArrays, ask: Ask, slot: int, buffers: Scratch) -> None:
         """See `Policy.choose`."""
-        devices.packed_rows(nodes, ask, self.rules.device_spread, slot, rows)
+        devices.choose_share(nodes, ask, self.rules.device_spread, np.array([slot]), buffers)
 
     def fills(self, ask: Ask) -> bool:
         """See `Policy.fills`. Shares may leave a node half used for another where they join a device."""

@@ -164,19 +164,31 @@ class Scratch(NamedTuple):
 
     fits: NDArray[np.bool_]
     """[S]: the node holds the request."""
+    opened: NDArray[np.int64]
+    """[S]: untouched devices that the request would take."""
+    left: NDArray[np.int64]
+    """[S]: milli that a share leaves on all its devices together."""
+    cost: NDArray[np.int64]
+    """[S]: what the policy says."""
     codes: NDArray[np.int64]
     """[S]: what rules the node out (scheduler.kernels.diagnose)."""
     numbers: NDArray[np.int64]
     """[S]: the number that goes with the code."""
     rows: NDArray[np.int64]
     """[D]: the devices chosen on the node looked at last, best first."""
+    keys: NDArray[np.int64]
+    """[D]: their sort keys."""
 
 
 def scratch(slots: int, devices: int) -> Scratch:
     """Buffers for arrays of that size."""
     return Scratch(
         fits=np.zeros(slots, np.bool_),
+        opened=np.zeros(slots, np.int64),
+        left=np.zeros(slots, np.int64),
+        cost=np.zeros(slots, np.int64),
         codes=np.zeros(slots, np.int64),
         numbers=np.zeros(slots, np.int64),
         rows=np.zeros(devices, np.int64),
+        keys=np.zeros(devices, np.int64),
     )

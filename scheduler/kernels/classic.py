@@ -2,7 +2,7 @@
 
 Each score is an integer, truncated towards zero, of which the greatest wins; the cost is 100 less it, at least 0. The
 scale of a node is 128 cores and 8 devices; scores of larger nodes may fall below 0. A share takes the device with least
-room.
+room. Kernels write to `cost` (int64[S]) for each of `slots` (int64[n]) where `fits` (bool[S]) holds.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 from scheduler.kernels._jit import kernel
 from scheduler.kernels.arrays import CPU, KINDS, MOST_IN_KIND, NO_DEVICES, SHARE, Ask, NodeArrays
 from scheduler.kernels.holding import FULL
-from scheduler.kernels.score import OPEN, before_policy, in_order
 from scheduler.kernels.sharing import is_counted, room_in_all, taken_in_all
 
 BEST = 100
@@ -22,44 +21,45 @@ NODE_MILLI = 8 * FULL
 
 
 @kernel
-def dotprod_costs(nodes: NodeArrays, ask: Ask, slots: NDArray[np.int64], cost: NDArray[np.int64]) -> None:
+def dotprod_costs(
+    nodes: NodeArrays, ask: Ask, slots: NDArray[np.int64], fits: NDArray[np.bool_], cost: NDArray[np.int64]
+) -> None:
     """By the product of what is free and what is asked, of CPU and of devices: the least product wins."""
     rows = np.zeros(max(nodes.device_room_milli.shape[1], ask.devices), np.int64)
     for index in range(slots.size):
         slot = slots[index]
-        cost[slot] = before_policy(nodes, ask, slot)
-        if cost[slot] != OPEN:
+        if not fits[slot]:
             continue
         cpu, milli = max(nodes.free[slot, CPU], 0), room_in_all(nodes, ask, slot)
         taken = taken_in_all(nodes, ask, slot, rows)
         product = cpu / NODE_CPU * (ask.cpu_milli / NODE_CPU) + milli / NODE_MILLI * (taken / NODE_MILLI)
-        cost[slot] = in_order(nodes, ask, slot, BEST - int(100 * (1 - product / 2)))
+        cost[slot] = max(BEST - int(100 * (1 - product / 2)), 0)
 
 
 @kernel
-def bestfit_costs(nodes: NodeArrays, ask: Ask, slots: NDArray[np.int64], cost: NDArray[np.int64]) -> None:
+def bestfit_costs(
+    nodes: NodeArrays, ask: Ask, slots: NDArray[np.int64], fits: NDArray[np.bool_], cost: NDArray[np.int64]
+) -> None:
     """By what stays free, of CPU and of devices alike."""
     rows = np.zeros(max(nodes.device_room_milli.shape[1], ask.devices), np.int64)
     for index in range(slots.size):
         slot = slots[index]
-        cost[slot] = before_policy(nodes, ask, slot)
-        if cost[slot] != OPEN:
+        if not fits[slot]:
             continue
         cpu = nodes.free[slot, CPU] - ask.cpu_milli
         milli = room_in_all(nodes, ask, slot) - taken_in_all(nodes, ask, slot, rows)
-        cost[slot] = in_order(
-            nodes, ask, slot, BEST - int(100 * (1 - (0.5 * cpu / NODE_CPU + 0.5 * milli / NODE_MILLI)))
-        )
+        cost[slot] = max(BEST - int(100 * (1 - (0.5 * cpu / NODE_CPU + 0.5 * milli / NODE_MILLI))), 0)
 
 
 @kernel
-def gpu_packing_costs(nodes: NodeArrays, ask: Ask, slots: NDArray[np.int64], cost: NDArray[np.int64]) -> None:
+def gpu_packing_costs(
+    nodes: NodeArrays, ask: Ask, slots: NDArray[np.int64], fits: NDArray[np.bool_], cost: NDArray[np.int64]
+) -> None:
     """Devices in use first, then idle ones of nodes in use, then idle nodes with few devices."""
     rows = np.zeros(max(nodes.device_room_milli.shape[1], ask.devices), np.int64)
     for index in range(slots.size):
         slot = slots[index]
-        cost[slot] = before_policy(nodes, ask, slot)
-        if cost[slot] != OPEN:
+        if not fits[slot]:
             continue
         score = 0
         if ask.demand != NO_DEVICES:
@@ -80,17 +80,18 @@ def gpu_packing_costs(nodes: NodeArrays, ask: Ask, slots: NDArray[np.int64], cos
                 score = max(50 - opened, 33)
             else:
                 score = max(100 - rest // 10, 50)
-        cost[slot] = in_order(nodes, ask, slot, BEST - score)
+        cost[slot] = max(BEST - score, 0)
 
 
 @kernel
-def gpu_clustering_costs(nodes: NodeArrays, ask: Ask, slots: NDArray[np.int64], cost: NDArray[np.int64]) -> None:
-    """Nodes that host pods of the same kind (shares, one device, two, …), then idle ones; of those the fullest."""
+def gpu_clustering_costs(
+    nodes: NodeArrays, ask: Ask, slots: NDArray[np.int64], fits: NDArray[np.bool_], cost: NDArray[np.int64]
+) -> None:
+    """Nodes that host pods of the same kind (shares, one device, two, ...), then idle ones; of those the fullest."""
     kind = 0 if ask.demand == SHARE else min(ask.devices, MOST_IN_KIND)  # see `kind_of`
     for index in range(slots.size):
         slot = slots[index]
-        cost[slot] = before_policy(nodes, ask, slot)
-        if cost[slot] != OPEN:
+        if not fits[slot]:
             continue
         score = 0
         if ask.demand != NO_DEVICES:
@@ -103,4 +104,4 @@ def gpu_clustering_costs(nodes: NodeArrays, ask: Ask, slots: NDArray[np.int64], 
                 score += 50 if others else 75
             elif not others:
                 score += 25
-        cost[slot] = in_order(nodes, ask, slot, BEST - score)
+        cost[slot] = max(BEST - score, 0)

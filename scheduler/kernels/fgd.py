@@ -19,8 +19,7 @@ from numpy.typing import NDArray
 from scheduler.kernels._jit import inner, kernel
 from scheduler.kernels.arrays import CPU, NO_DEVICES, SHARE, Ask, NodeArrays
 from scheduler.kernels.holding import FULL
-from scheduler.kernels.score import OPEN, before_policy, in_order
-from scheduler.kernels.sharing import is_among, is_counted, is_repeated, offered, room_after
+from scheduler.kernels.sharing import is_among, is_counted, is_repeated, offers, room_after
 
 if TYPE_CHECKING:
     from scheduler.packing.fgd_mix import FgdTasks
@@ -87,9 +86,6 @@ def choose(
     """
     count = nodes.device_count[slot]
     cpu = nodes.free[slot, CPU]
-    offer = offered(nodes, ask, slot)
-    need = ask.milli if ask.milli > 0 else ask.mib
-    holders = nodes.device_holders[slot]
     may_open = nodes.openable[slot]
     best_score = 0
     for k in range(ask.devices):
@@ -97,8 +93,7 @@ def choose(
         best = -1
         best_score = -1
         for row in range(count):
-            open_to_it = offer[row] >= need and (may_open > 0 or holders[row] > 0)
-            if not open_to_it or is_among(rows, k, row):
+            if not offers(nodes, ask, slot, row, may_open) or is_among(rows, k, row):
                 continue
             if k == 0 and is_repeated(nodes, slot, row):
                 continue
@@ -109,7 +104,7 @@ def choose(
             if score > best_score:
                 best, best_score = row, score
         rows[k] = best
-        may_open -= 1 if holders[best] == 0 else 0
+        may_open -= 1 if nodes.device_holders[slot, best] == 0 else 0
         rooms[best] = room_after(nodes, ask, slot, best)
     return best_score
 
@@ -120,9 +115,10 @@ def fgd_costs(
     ask: Ask,
     tasks: FgdTasks,
     slots: NDArray[np.int64],
+    fits: NDArray[np.bool_],
     cost: NDArray[np.int64],
 ) -> None:
-    """100 less the score.
+    """Writes to `cost` (int64[S]) for each of `slots` (int64[n]) where `fits` (bool[S]) holds: 100 less the score.
 
     Devices that are only counted leave no fragments: their change is 0.
     """
@@ -131,14 +127,13 @@ def fgd_costs(
     rows = np.zeros(max(width, ask.devices), np.int64)
     for index in range(slots.size):
         slot = slots[index]
-        cost[slot] = before_policy(nodes, ask, slot)
-        if cost[slot] != OPEN:
+        if not fits[slot]:
             continue
         count = nodes.device_count[slot]
         for row in range(count):
             rooms[row] = nodes.device_room_milli[slot, row]
         if ask.demand == SHARE:
-            cost[slot] = in_order(nodes, ask, slot, BEST - choose(nodes, ask, tasks, slot, rooms, rows))
+            cost[slot] = BEST - choose(nodes, ask, tasks, slot, rooms, rows)
             continue
         before = fragmentation(tasks, nodes.model[slot], nodes.free[slot, CPU], rooms, count)
         if ask.demand != NO_DEVICES and not is_counted(nodes, ask, slot):
@@ -148,7 +143,7 @@ def fgd_costs(
                     rooms[row] = 0
                     left -= 1
         after = fragmentation(tasks, nodes.model[slot], nodes.free[slot, CPU] - ask.cpu_milli, rooms, count)
-        cost[slot] = in_order(nodes, ask, slot, BEST - score_of(before, after))
+        cost[slot] = BEST - score_of(before, after)
 
 
 @kernel

@@ -13,11 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scheduler.kernels._jit import inner, kernel
-from scheduler.kernels.arrays import CPU, MEMORY, NO_DEVICES, SHARE, Ask, NodeArrays
+from scheduler.kernels.arrays import CPU, MEMORY, NO_DEVICES, SHARE, Ask, NodeArrays, Scratch
 from scheduler.kernels.holding import FULL
 from scheduler.kernels.rest_tables import STEP_MILLI, UNIT
-from scheduler.kernels.score import OPEN, before_policy, in_order
-from scheduler.kernels.sharing import is_among, is_counted, is_repeated, offered, room_after, room_in_all
+from scheduler.kernels.sharing import is_among, is_counted, is_repeated, offers, room_after, room_in_all
 
 if TYPE_CHECKING:
     from scheduler.packing.tables import Tables
@@ -108,22 +107,18 @@ def share_loss(
     table = tables.table_of[model]
     cpu = nodes.free[slot, CPU] - ask.cpu_milli
     memory = nodes.free[slot, MEMORY] - ask.memory_bytes
-    rooms = nodes.device_room_milli[slot]
-    offer = offered(nodes, ask, slot)
-    need = ask.milli if ask.milli > 0 else ask.mib
-    holders = nodes.device_holders[slot]
     unit = phi.shape[3] * QUANTUM
     may_open = nodes.openable[slot]
     taken = 0
     for k in range(ask.devices):
         best, best_loss, best_room, best_after = -1, FAR, FAR, 0
         for row in range(nodes.device_count[slot]):
-            untouched = holders[row] == 0
-            if offer[row] < need or (untouched and may_open <= 0) or is_among(rows, k, row):
+            if not offers(nodes, ask, slot, row, may_open) or is_among(rows, k, row):
                 continue
             if k == 0 and is_repeated(nodes, slot, row):
                 continue
-            room, after = rooms[row], room_after(nodes, ask, slot, row)
+            room, after = nodes.device_room_milli[slot, row], room_after(nodes, ask, slot, row)
+            untouched = nodes.device_holders[slot, row] == 0
             minus = 0 if untouched else room // STEP_MILLI
             left = idle - 1 if untouched else idle
             loss = -rest_value(lam, whole, phi, table, left, cpu, sums, minus, after // STEP_MILLI, least)
@@ -132,7 +127,7 @@ def share_loss(
             if loss < best_loss or (loss == best_loss and room < best_room):
                 best, best_loss, best_room, best_after = row, loss, room, after
         rows[k] = best
-        untouched = holders[best] == 0
+        untouched = nodes.device_holders[slot, best] == 0
         taken += best_room - best_after
         idle -= 1 if untouched else 0
         may_open -= 1 if untouched else 0
@@ -149,22 +144,21 @@ def add_up(nodes: NodeArrays, tables: Tables, slot: int, sums: NDArray[np.int64]
     """Writes to `sums` (int64[L, S]) the values of the slot's devices in part use."""
     phi = tables.phi
     table = tables.table_of[model_in(nodes, tables, slot)]
-    rooms = nodes.device_room_milli[slot]
-    holders = nodes.device_holders[slot]
     sums[:] = 0
     for row in range(nodes.device_count[slot]):
-        room = rooms[row]
-        if holders[row] > 0 and room >= STEP_MILLI:
+        room = nodes.device_room_milli[slot, row]
+        if nodes.device_holders[slot, row] > 0 and room >= STEP_MILLI:
             for level in range(sums.shape[0]):
                 for s in range(sums.shape[1]):
                     sums[level, s] += phi[table, room // STEP_MILLI, level, s]
 
 
 @kernel
-def rsv_costs(nodes: NodeArrays, ask: Ask, tables: Tables, slots: NDArray[np.int64], cost: NDArray[np.int64]) -> None:
-    """The loss of rest value and of whole blocks, a price for what stays free (best fit), and that of scarce models.
+def rsv_costs(nodes: NodeArrays, ask: Ask, tables: Tables, slots: NDArray[np.int64], buffers: Scratch) -> None:
+    """Writes to `buffers.cost` what the request costs on each of `slots` (int64[n]) where it fits.
 
-    A device that is only counted is worth a whole one.
+    The loss of rest value and of whole blocks, a price for what stays free (best fit), and the scarcity price of the
+    model. A device that is only counted is worth a whole one.
     """
     lam, whole, phi = tables.lam, tables.whole, tables.phi
     scenarios = phi.shape[3]
@@ -174,8 +168,7 @@ def rsv_costs(nodes: NodeArrays, ask: Ask, tables: Tables, slots: NDArray[np.int
     unit = scenarios * QUANTUM
     for index in range(slots.size):
         slot = slots[index]
-        cost[slot] = before_policy(nodes, ask, slot)
-        if cost[slot] != OPEN:
+        if not buffers.fits[slot] or nodes.virtual[slot]:
             continue
         model = model_in(nodes, tables, slot)
         table = tables.table_of[model]
@@ -199,8 +192,7 @@ def rsv_costs(nodes: NodeArrays, ask: Ask, tables: Tables, slots: NDArray[np.int
         after += scenarios * block_value(tables, model, idle, cpu_after, memory_after)
         price = (max(cpu_after, 0) + CPU_OF_GPU * max(room - taken, 0)) * tables.best_fit
         price += tables.scarcity[model] * taken + counted * UNIT
-        loss = (before - after + scenarios * price + unit // 2) // unit
-        cost[slot] = in_order(nodes, ask, slot, loss + OFFSET)
+        buffers.cost[slot] = (before - after + scenarios * price + unit // 2) // unit + OFFSET
 
 
 @kernel

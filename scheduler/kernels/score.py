@@ -1,20 +1,15 @@
-"""What a placement costs under the packing and spreading rules, and which node is cheapest under any.
-
-Kernels of policies write to `cost` (int64[S]) for each of `slots` (int64[n]) what the request costs there: what the
-policy says, from 0 to MOST_COST, and above it what comes before any policy.
-"""
+"""What a placement costs under the packing and spreading rules, and which node is cheapest under any."""
 
 from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
 
-from scheduler.kernels._jit import inner, kernel
-from scheduler.kernels.arrays import CPU, NO_DEVICES, SHARE, Ask, NodeArrays, Rules
-from scheduler.kernels.devices import choose
-from scheduler.kernels.feasible import has_room
+from scheduler.kernels._jit import kernel
+from scheduler.kernels.arrays import CPU, NO_DEVICES, Ask, NodeArrays, Rules, Scratch
 
-# The parts of a cost stand one above the other in one integer, so that comparing costs compares part by part.
+# The parts of a cost stand one above the other in one integer, so that comparing costs compares part by part. Below
+# stands what the policy says.
 VIRTUAL = 1 << 61
 ACCELERATED = 1 << 60
 POOL = 1 << 54
@@ -27,30 +22,41 @@ MOST_LEFT = 1 << 28
 """Above what a share leaves on all its devices together, milli or MiB; more counts as this."""
 MOST_OPENED = 1 << 9
 DOES_NOT_FIT = -1
-OPEN = -2
-
-
-@inner
-def before_policy(nodes: NodeArrays, ask: Ask, slot: int) -> int:
-    """DOES_NOT_FIT where there is no room, VIRTUAL on a virtual node, all of which cost the same, else OPEN."""
-    if not has_room(nodes, ask, slot):
-        return DOES_NOT_FIT
-    return VIRTUAL if nodes.virtual[slot] else OPEN
-
-
-@inner
-def in_order(nodes: NodeArrays, ask: Ask, slot: int, value: int) -> int:
-    """What a policy says, with the order of pools above it, and above that, for pods without devices, nodes that have
-    none first.
-    """
-    whole: int = min(max(value, 0), MOST_COST) + nodes.pool[slot] * POOL
-    plain = ask.demand == NO_DEVICES and ask.pack_column == CPU
-    return whole + ACCELERATED if plain and nodes.accelerated[slot] else whole
 
 
 @kernel
-def pack_costs(nodes: NodeArrays, ask: Ask, rules: Rules, slots: NDArray[np.int64], cost: NDArray[np.int64]) -> None:
-    """Packing and spreading. Of a share, by `share_cost`; of all else by what is free.
+def share_costs(nodes: NodeArrays, spread: int, slots: NDArray[np.int64], buffers: Scratch) -> None:
+    """Writes to `buffers.cost` what a share costs on each of `slots` (int64[n]) where it fits, after `choose_share`.
+
+    Packing: fewest devices opened, then least left on the chosen ones, then fewest idle devices on the node.
+    Spreading: most idle devices, then most left on the chosen ones.
+    """
+    idle = nodes.idle
+    fits = buffers.fits
+    opened = buffers.opened
+    left = buffers.left
+    cost = buffers.cost
+    for index in range(slots.size):
+        slot = slots[index]
+        if not fits[slot]:
+            continue
+        rest = min(left[slot], MOST_LEFT - 1)
+        if spread != 0:
+            cost[slot] = (MOST_IDLE - idle[slot]) * MOST_LEFT + MOST_LEFT - rest
+        else:
+            cost[slot] = (min(opened[slot], MOST_OPENED - 1) * MOST_LEFT + rest) * MOST_IDLE + idle[slot]
+
+
+@kernel
+def plain_costs(
+    nodes: NodeArrays,
+    ask: Ask,
+    rules: Rules,
+    slots: NDArray[np.int64],
+    fits: NDArray[np.bool_],
+    cost: NDArray[np.int64],
+) -> None:
+    """Writes the cost of a request without a share on each of `slots` (int64[n]) where it fits: by what is free.
 
     Whole devices: by idle ones where they are modelled, by the count elsewhere. Parts of devices (MIG): by the count.
     Without devices: by free CPU.
@@ -59,36 +65,41 @@ def pack_costs(nodes: NodeArrays, ask: Ask, rules: Rules, slots: NDArray[np.int6
     device_column = nodes.device_column
     device_count = nodes.device_count
     idle = nodes.idle
+    asked = ask.device_column
     pack = ask.pack_column
     spread = rules.cpu_spread != 0 if pack == CPU else rules.gpu_spread != 0
-    rows = np.zeros(max(nodes.device_room_milli.shape[1], ask.devices), np.int64)
     for index in range(slots.size):
         slot = slots[index]
-        value = before_policy(nodes, ask, slot)
-        if value == OPEN:
-            if ask.demand == SHARE:
-                value = share_cost(nodes, ask, rules, slot, rows)
-            else:
-                amount = min(max(free[slot, pack], 0), MOST_FREE)
-                if device_count[slot] > 0 and device_column[slot] == ask.device_column:
-                    amount = idle[slot]
-                value = MOST_FREE - amount if spread else amount
-            value = in_order(nodes, ask, slot, value)
-        cost[slot] = value
+        if not fits[slot]:
+            continue
+        amount = min(max(free[slot, pack], 0), MOST_FREE)
+        if device_count[slot] > 0 and device_column[slot] == asked:
+            amount = idle[slot]
+        cost[slot] = MOST_FREE - amount if spread else amount
 
 
-@inner
-def share_cost(nodes: NodeArrays, ask: Ask, rules: Rules, slot: int, rows: NDArray[np.int64]) -> int:
-    """Packing: fewest devices opened, then least left on the chosen ones, then fewest idle devices on the node.
+@kernel
+def settle(nodes: NodeArrays, ask: Ask, slots: NDArray[np.int64], buffers: Scratch, settled: NDArray[np.int64]) -> None:
+    """Writes to `settled` (int64[S]) for each of `slots` (int64[n]) the policy's cost and what comes before policies.
 
-    Spreading: most idle devices, then most left on the chosen ones.
+    The policy's is `buffers.cost`, where `buffers.fits` holds. Pods without devices: nodes that have none first. Then
+    the order of pools. Virtual nodes cost the same, more than any real one. DOES_NOT_FIT where there is no room.
     """
-    opened, left = choose(nodes, ask, rules.device_spread, slot, rows)
-    left = min(left, MOST_LEFT - 1)
-    idle = int(nodes.idle[slot])
-    if rules.gpu_spread != 0:
-        return (MOST_IDLE - idle) * MOST_LEFT + MOST_LEFT - left
-    return (min(opened, MOST_OPENED - 1) * MOST_LEFT + left) * MOST_IDLE + idle
+    virtual = nodes.virtual
+    accelerated = nodes.accelerated
+    pool = nodes.pool
+    fits = buffers.fits
+    cost = buffers.cost
+    plain = ask.demand == NO_DEVICES and ask.pack_column == CPU
+    for index in range(slots.size):
+        slot = slots[index]
+        if not fits[slot]:
+            settled[slot] = DOES_NOT_FIT
+        elif virtual[slot]:
+            settled[slot] = VIRTUAL
+        else:
+            value = min(max(cost[slot], 0), MOST_COST) + pool[slot] * POOL
+            settled[slot] = value + ACCELERATED if plain and accelerated[slot] else value
 
 
 @kernel

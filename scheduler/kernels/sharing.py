@@ -24,10 +24,11 @@ def room_after(nodes: NodeArrays, ask: Ask, slot: int, row: int) -> int:
 
 
 @inner
-def offered(nodes: NodeArrays, ask: Ask, slot: int) -> NDArray[np.int64]:
-    """int64[D]: what the devices have of that which a share is asked in, milli or MiB."""
-    found: NDArray[np.int64] = nodes.device_room_milli[slot] if ask.milli > 0 else nodes.device_room_mib[slot]
-    return found
+def offers(nodes: NodeArrays, ask: Ask, slot: int, row: int, may_open: int) -> bool:
+    """Whether a device has room for one part of the share, given how many untouched ones may be opened."""
+    room = nodes.device_room_milli[slot, row] if ask.milli > 0 else nodes.device_room_mib[slot, row]
+    need = ask.milli if ask.milli > 0 else ask.mib
+    return bool(room >= need and (may_open > 0 or nodes.device_holders[slot, row] > 0))
 
 
 @inner
@@ -42,13 +43,13 @@ def is_among(rows: NDArray[np.int64], count: int, row: int) -> bool:
 @inner
 def is_repeated(nodes: NodeArrays, slot: int, row: int) -> bool:
     """Whether an earlier device of the node is the same to every share."""
-    milli = nodes.device_room_milli[slot]
-    mib = nodes.device_room_mib[slot]
-    total_mib = nodes.device_total_mib[slot]
-    holders = nodes.device_holders[slot]
     for other in range(row):
-        alike = milli[other] == milli[row] and mib[other] == mib[row] and total_mib[other] == total_mib[row]
-        if alike and (holders[other] == 0) == (holders[row] == 0):
+        if (
+            nodes.device_room_milli[slot, other] == nodes.device_room_milli[slot, row]
+            and nodes.device_room_mib[slot, other] == nodes.device_room_mib[slot, row]
+            and nodes.device_total_mib[slot, other] == nodes.device_total_mib[slot, row]
+            and (nodes.device_holders[slot, other] == 0) == (nodes.device_holders[slot, row] == 0)
+        ):
             return True
     return False
 
@@ -59,21 +60,17 @@ def tightest(nodes: NodeArrays, ask: Ask, slot: int, rows: NDArray[np.int64]) ->
 
     Of a share, on a slot where it fits. Returns the milli that is taken of them.
     """
-    room = nodes.device_room_milli[slot]
-    offer = offered(nodes, ask, slot)
-    need = ask.milli if ask.milli > 0 else ask.mib
-    holders = nodes.device_holders[slot]
     may_open = nodes.openable[slot]
     taken = 0
     for k in range(ask.devices):
         best = -1
         least = MOST_ROOM
         for row in range(nodes.device_count[slot]):
-            open_to_it = offer[row] >= need and (may_open > 0 or holders[row] > 0)
-            if open_to_it and room[row] < least and not is_among(rows, k, row):
-                best, least = row, room[row]
+            room = nodes.device_room_milli[slot, row]
+            if room < least and offers(nodes, ask, slot, row, may_open) and not is_among(rows, k, row):
+                best, least = row, room
         rows[k] = best
-        may_open -= 1 if holders[best] == 0 else 0
+        may_open -= 1 if nodes.device_holders[slot, best] == 0 else 0
         taken += least - room_after(nodes, ask, slot, best)
     return taken
 
@@ -88,10 +85,9 @@ def is_counted(nodes: NodeArrays, ask: Ask, slot: int) -> bool:
 @inner
 def room_in_all(nodes: NodeArrays, ask: Ask, slot: int) -> int:
     """The milli that are free on all devices together; those asked for that are only counted are whole ones."""
-    room = nodes.device_room_milli[slot]
     total = 0
     for row in range(nodes.device_count[slot]):
-        total += room[row]
+        total += nodes.device_room_milli[slot, row]
     if is_counted(nodes, ask, slot):
         total += max(nodes.free[slot, ask.device_column], 0) * FULL
     return total

@@ -40,10 +40,12 @@ def warm() -> float:
     ask = arrays.Ask(np.zeros(1, np.int64), np.ones(1, np.int64), arrays.SHARE, 1, 500, 0, -1, arrays.CPU, 0, 0)
     slots, cost = np.zeros(1, np.int64), np.zeros(1, np.int64)
     feasible.holds(nodes, ask, slots, buffers.fits)
-    devices.packed_rows(nodes, ask, 0, 0, buffers.rows)
+    devices.choose_share(nodes, ask, 0, slots, buffers)
     copies.count_copies(nodes, ask, np.ones(1, np.bool_), np.zeros(1, np.int64))
     holding.hold(nodes, 0, np.zeros((1, 3), np.int64), 1)
-    score.pack_costs(nodes, ask, rules, slots, cost)
+    score.share_costs(nodes, 0, slots, buffers)
+    score.plain_costs(nodes, ask, rules, slots, buffers.fits, buffers.cost)
+    score.settle(nodes, ask, slots, buffers, cost)
     score.cheapest(cost, np.ones(1, np.bool_), nodes.rank)
     diagnose.unsuited(nodes, ask, buffers, 1)
     diagnose.short_of_resources(nodes, ask, buffers, 1)
@@ -54,10 +56,10 @@ def warm() -> float:
     rest_tables.fill_shares(items, items, worth, room)
     rest_tables.fill_whole(items, items, worth, room, np.zeros((1, 2, 1, 1), np.int64))
     tables = build(Mix((), ()), NOTHING, BALANCED)
-    rsv.rsv_costs(nodes, ask, tables, slots, cost)
+    rsv.rsv_costs(nodes, ask, tables, slots, buffers)
     rsv.rsv_rows(nodes, ask, tables, 0, buffers.rows)
     tasks = fgd_tasks(Mix((), ()), NOTHING)
-    fgd.fgd_costs(nodes, ask, tasks, slots, cost)
+    fgd.fgd_costs(nodes, ask, tasks, slots, buffers.fits, buffers.cost)
     fgd.fgd_rows(nodes, ask, tasks, 0, buffers.rows)
     fgd.fragmentation_in_all(nodes, tasks, 1)
     for costs in (
@@ -66,7 +68,7 @@ def warm() -> float:
         classic.gpu_packing_costs,
         classic.gpu_clustering_costs,
     ):
-        costs(nodes, ask, slots, cost)
+        costs(nodes, ask, slots, buffers.fits, buffers.cost)
     sharing.tightest_rows(nodes, ask, 0, buffers.rows)
     return time.perf_counter() - began
 

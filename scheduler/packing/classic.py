@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scheduler.kernels import classic, score, sharing
-from scheduler.kernels.arrays import CPU, NO_DEVICES, Ask, NodeArrays, Rules
+from scheduler.kernels.arrays import CPU, NO_DEVICES, Ask, NodeArrays, Rules, Scratch
 from topology.inventory import NodeInventory
 
 _PACKING: Final = Rules(0, 0, 0)
@@ -28,19 +28,19 @@ class Alike:
         """See `Policy.epoch`."""
         return self._epoch
 
-    def price(self, nodes: NodeArrays, ask: Ask, slots: NDArray[np.int64], cost: NDArray[np.int64]) -> None:
+    def price(self, nodes: NodeArrays, ask: Ask, slots: NDArray[np.int64], buffers: Scratch) -> None:
         """See `Policy.price`."""
         if ask.demand == NO_DEVICES and ask.pack_column != CPU:
-            score.pack_costs(nodes, ask, _PACKING, slots, cost)
+            score.plain_costs(nodes, ask, _PACKING, slots, buffers.fits, buffers.cost)
         else:
-            self._costs(nodes, ask, slots, cost)
+            self._costs(nodes, ask, slots, buffers)
 
-    def _costs(self, nodes: NodeArrays, ask: Ask, slots: NDArray[np.int64], cost: NDArray[np.int64]) -> None:
+    def _costs(self, nodes: NodeArrays, ask: Ask, slots: NDArray[np.int64], buffers: Scratch) -> None:
         raise NotImplementedError
 
-    def choose(self, nodes: NodeArrays, ask: Ask, slot: int, rows: NDArray[np.int64]) -> None:
+    def choose(self, nodes: NodeArrays, ask: Ask, slot: int, buffers: Scratch) -> None:
         """See `Policy.choose`."""
-        sharing.tightest_rows(nodes, ask, slot, rows)
+        sharing.tightest_rows(nodes, ask, slot, buffers.rows)
 
     def fills(self, ask: Ask) -> bool:
         """See `Policy.fills`. What is left of a node is worth something else after each pod."""
@@ -58,8 +58,8 @@ class Classic(Alike):
         super().__init__()
         self._kernel: Final = kernel
 
-    def _costs(self, nodes: NodeArrays, ask: Ask, slots: NDArray[np.int64], cost: NDArray[np.int64]) -> None:
-        self._kernel(nodes, ask, slots, cost)
+    def _costs(self, nodes: NodeArrays, ask: Ask, slots: NDArray[np.int64], buffers: Scratch) -> None:
+        self._kernel(nodes, ask, slots, buffers.fits, buffers.cost)
 
 
 def best_fit() -> Classic:

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scheduler.kernels import fgd
-from scheduler.kernels.arrays import Ask, NodeArrays
+from scheduler.kernels.arrays import Ask, NodeArrays, Scratch
 from scheduler.packing.classic import Alike
 from scheduler.packing.fgd_mix import FgdTasks, fgd_tasks
 from scheduler.packing.hardware import NOTHING, Hardware
@@ -34,9 +34,9 @@ class Fgd(Alike):
         self.tasks = built
         self._epoch += 1
 
-    def _costs(self, nodes: NodeArrays, ask: Ask, slots: NDArray[np.int64], cost: NDArray[np.int64]) -> None:
-        fgd.fgd_costs(nodes, ask, self.tasks, slots, cost)
+    def _costs(self, nodes: NodeArrays, ask: Ask, slots: NDArray[np.int64], buffers: Scratch) -> None:
+        fgd.fgd_costs(nodes, ask, self.tasks, slots, buffers.fits, buffers.cost)
 
-    def choose(self, nodes: NodeArrays, ask: Ask, slot: int, rows: NDArray[np.int64]) -> None:
+    def choose(self, nodes: NodeArrays, ask: Ask, slot: int, buffers: Scratch) -> None:
         """See `Policy.choose`."""
-        fgd.fgd_rows(nodes, ask, self.tasks, slot, rows)
+        fgd.fgd_rows(nodes, ask, self.tasks, slot, buffers.rows)

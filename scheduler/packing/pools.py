@@ -9,7 +9,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from scheduler.kernels.arrays import Ask, NodeArrays
+from scheduler.kernels.arrays import Ask, NodeArrays, Scratch
 from scheduler.packing.hardware import Hardware
 from scheduler.packing.mix import Mix
 from scheduler.packing.refresh import learner_of
@@ -70,15 +70,15 @@ class Pools:
             if learner is not None:
                 learner.publish(part)
 
-    def price(self, nodes: NodeArrays, ask: Ask, slots: NDArray[np.int64], cost: NDArray[np.int64]) -> None:
+    def price(self, nodes: NodeArrays, ask: Ask, slots: NDArray[np.int64], buffers: Scratch) -> None:
         """See `Policy.price`."""
         pools = nodes.pool[slots]
         for number in np.unique(pools).tolist():
-            self._policies[number].price(nodes, ask, slots[pools == number], cost)
+            self._policies[number].price(nodes, ask, slots[pools == number], buffers)
 
-    def choose(self, nodes: NodeArrays, ask: Ask, slot: int, rows: NDArray[np.int64]) -> None:
+    def choose(self, nodes: NodeArrays, ask: Ask, slot: int, buffers: Scratch) -> None:
         """See `Policy.choose`."""
-        self._policies[int(nodes.pool[slot])].choose(nodes, ask, slot, rows)
+        self._policies[int(nodes.pool[slot])].choose(nodes, ask, slot, buffers)
 
     def fills(self, ask: Ask) -> bool:
         """See `Policy.fills`."""

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scheduler.kernels import rsv
-from scheduler.kernels.arrays import Ask, NodeArrays
+from scheduler.kernels.arrays import Ask, NodeArrays, Scratch
 from scheduler.packing.classic import Alike
 from scheduler.packing.hardware import NOTHING, Hardware
 from scheduler.packing.mix import Mix
@@ -36,9 +36,9 @@ class Rsv(Alike):
         self.tables = built
         self._epoch += 1
 
-    def _costs(self, nodes: NodeArrays, ask: Ask, slots: NDArray[np.int64], cost: NDArray[np.int64]) -> None:
-        rsv.rsv_costs(nodes, ask, self.tables, slots, cost)
+    def _costs(self, nodes: NodeArrays, ask: Ask, slots: NDArray[np.int64], buffers: Scratch) -> None:
+        rsv.rsv_costs(nodes, ask, self.tables, slots, buffers)
 
-    def choose(self, nodes: NodeArrays, ask: Ask, slot: int, rows: NDArray[np.int64]) -> None:
+    def choose(self, nodes: NodeArrays, ask: Ask, slot: int, buffers: Scratch) -> None:
         """See `Policy.choose`."""
-        rsv.rsv_rows(nodes, ask, self.tables, slot, rows)
+        rsv.rsv_rows(nodes, ask, self.tables, slot, buffers.rows)

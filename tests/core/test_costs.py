@@ -119,9 +119,9 @@ def test_only_changed_nodes_are_looked_at_again(monkeypatch: pytest.MonkeyPatch)
     class Watched:
         epoch = 0
 
-        def price(self, nodes, ask, slots, cost) -> None:  # type: ignore[no-untyped-def]
+        def price(self, nodes, ask, slots, buffers) -> None:  # type: ignore[no-untyped-def]
             looked_at.append(slots.tolist())
-            price(nodes, ask, slots, cost)
+            price(nodes, ask, slots, buffers)
 
     monkeypatch.setattr(state, "policy", Watched())
     state.costs.of(state, whole(1))

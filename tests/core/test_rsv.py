@@ -11,7 +11,6 @@ from scheduler import placement
 from scheduler.allocation import DeviceShare
 from scheduler.kernels import rsv
 from scheduler.kernels.rest_tables import UNIT
-from scheduler.kernels.score import ACCELERATED
 from scheduler.packing.figures import figures
 from scheduler.packing.mix import Mix, PodClass
 from scheduler.packing.rests import draw_weights
@@ -96,9 +95,9 @@ def test_a_cost_is_what_the_plain_sums_give(
     if not placement.fits(node.state, request, np.ones(1, np.bool_))[0]:
         return
     ask = node.state.ask(request)
-    found = np.zeros(node.state.scratch.fits.size, np.int64)
-    node.policy.price(node.state.arrays, ask, np.zeros(1, np.int64), found)
-    cost = (int(found[0]) % ACCELERATED - rsv.OFFSET) / PER_MILLI
+    node.state.scratch.fits[0] = True
+    node.policy.price(node.state.arrays, ask, np.zeros(1, np.int64), node.state.scratch)
+    cost = (int(node.state.scratch.cost[0]) - rsv.OFFSET) / PER_MILLI
     choices = node.world.choices(node.rest, item)
     devices = placement.place_on(node.state, request, 0)
     assert devices is not None
