@@ -91,6 +91,12 @@ def test_what_is_tried_again_only_after_a_while() -> None:
     assert result.end_ms == started + 5
 
 
+def test_many_that_do_not_fit_before_one_that_does() -> None:
+    """More searches in vain than one round makes: rounds go on until everyone has had a turn."""
+    large = [job(f"large{at}", 0, 10, whole=4, cpu_milli=1000 + at, priority=1) for at in range(100)]
+    assert outcomes(scenario([node("n1", 2)], *large, job("small", 0, 10, whole=1)))["small"] == (0, 10)
+
+
 # -- queues --------------------------------------------------------------------------------------------------------
 def test_a_limit_holds_back() -> None:
     queues = (QueueSpec("a", gpu=Terms(quota=1000, limit=1000)), QueueSpec("b", gpu=Terms(quota=3000)))
