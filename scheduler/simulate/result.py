@@ -13,7 +13,8 @@ PERCENT_DIGITS = 4
 class JobOutcome:
     """What became of a job. Times are virtual milliseconds, None for what did not happen.
 
-    `gpu_milli` and `devices` are what all its pods ask for; `restarts` counts how often a failure stopped it.
+    `gpu_milli` and `devices` are what all its pods ask for; `restarts` counts how often a failure or an eviction
+    stopped it.
     """
 
     name: str
@@ -75,7 +76,8 @@ class Result:
         """The part of the work that came which was served, of jobs with so many devices (None: all); None of none."""
         jobs = [job for job in self.jobs if job.counted and (devices is None or job.devices == devices)]
         work = sum(job.work for job in jobs)
-        return percent(sum(job.work for job in jobs if job.started_ms is not None), work) if work else None
+        served = sum(job.work for job in jobs if job.started_ms is not None and not job.lost)
+        return percent(served, work) if work else None
 
     def waits_ms(self) -> dict[str, list[int]]:
         """How long counted jobs waited that started, by their size in devices."""
