@@ -41,4 +41,4 @@ class Rsv(Alike):
 
     def choose(self, nodes: NodeArrays, ask: Ask, slot: int, buffers: Scratch) -> None:
         """See `Policy.choose`."""
-        rsv.rsv_rows(nodes, ask, self.tables, slot, buffers.rows)
+        rsv.rsv_costs(nodes, ask, self.tables, np.array([slot]), buffers)
