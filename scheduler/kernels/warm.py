@@ -45,7 +45,7 @@ def warm() -> float:
     holding.hold(nodes, 0, np.zeros((1, 3), np.int64), 1)
     score.share_costs(nodes, 0, slots, buffers)
     score.plain_costs(nodes, ask, rules, slots, buffers.fits, buffers.cost)
-    score.settle(nodes, ask, slots, buffers, cost)
+    score.settle(nodes.virtual, nodes.accelerated, nodes.pool, True, slots, buffers.fits, buffers.cost, cost)
     score.cheapest(cost, np.ones(1, np.bool_), nodes.rank)
     diagnose.unsuited(nodes, ask, buffers, 1)
     diagnose.short_of_resources(nodes, ask, buffers, 1)
