@@ -8,7 +8,7 @@ from typing import Final
 
 @dataclass(frozen=True, slots=True)
 class RsvSettings:
-    """Frozen numbers of the rest-value policy (packing.md, 4.1). A weight of 0 switches its term off."""
+    """Frozen numbers of the rest-value policy (docs/packing.md, RSV). A weight of 0 switches its term off."""
 
     scenarios: int = 16
     """S: sets of classes that are drawn."""

@@ -29,7 +29,7 @@ class Tables(NamedTuple):
 
     Values are int64 in UNIT for a milli-GPU, arrays C-contiguous; L and S are the same for every mix. A node with c
     free milli-CPU, m free bytes, f untouched devices of a model with table t, and others with 0 < r < 1000 free
-    milli-GPU, R in all, is worth (packing.md, 4.3 to 4.7):
+    milli-GPU, R in all, is worth (docs/packing.md, Tables to Scarcity):
 
     - its rest, the mean over s of min over l of lam[l]·c + whole[t, f, l, s] + Σ phi[t, r // 10, l, s],
     - and its blocks, the sum over b allowed on its model of block_q·min(f // devices, c // cpu, m // memory).

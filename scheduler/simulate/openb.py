@@ -11,6 +11,7 @@ import gzip
 import io
 import tarfile
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -110,6 +111,11 @@ def churn(name: str, seed: int, load: float, folder: Path = FOLDER) -> Scenario:
         counted_from_ms=COUNTED_FROM * TIME_MS + 1,
         seed=seed,
     )
+
+
+def unknown(scenario: Scenario) -> Scenario:
+    """The same without the demand: policies have to learn it."""
+    return replace(scenario, mix=None)
 
 
 @cache
