@@ -107,7 +107,7 @@ def churn(name: str, seed: int, load: float, folder: Path = FOLDER) -> Scenario:
         f"openb-{name}-churn-{load:g}",
         _nodes(trace, order.tolist()),
         tuple(_jobs(trace, events)),
-        mix=trace.mix,
+        mix=replace(trace.mix, steady=load <= 1),
         counted_from_ms=COUNTED_FROM * TIME_MS + 1,
         seed=seed,
     )
