@@ -28,6 +28,11 @@ class Alike:
         """See `Policy.epoch`."""
         return self._epoch
 
+    @property
+    def device_cost(self) -> int:
+        """See `Policy.device_cost`."""
+        return 0
+
     def price(self, nodes: NodeArrays, ask: Ask, slots: NDArray[np.int64], buffers: Scratch) -> None:
         """See `Policy.price`."""
         if ask.demand == NO_DEVICES and ask.pack_column != CPU:
