@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from scheduler.packing.mix import Mix, PodClass
 from scheduler.pod import Container, NodeSelectorTerm, PodFacts
-from scheduler.simulate.scenario import Job, Scenario
+from scheduler.simulate.scenario import Job, Scenario, ScenarioError
 from topology import vocabulary
 from topology.node import NodeFacts
 from topology.selector import Requirement
@@ -47,7 +47,7 @@ CHURN_TIME: Final = 4
 COUNTED_FROM: Final = 2
 
 
-class TraceError(ValueError):
+class TraceError(ScenarioError):
     """A trace or a seed that there is not; the text says what there is."""
 
 
