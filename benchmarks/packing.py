@@ -1,103 +1,142 @@
-"""The experiments of docs/packing.md: allocation, departures, sampling, learning; ours beside the published figures.
+"""How full the placement policies fill a cluster: the openb experiments beside the published and expected numbers.
 
-What is done is kept in benchmarks/out/packing, so that a run goes on where it was stopped. All of it takes about two
-hours of one core. Run: `make bench-packing`, or `python -m benchmarks.packing --quick`.
+Inflation: 17 traces × 10 seeds × 7 policies. Fresh: seeds that were not looked at while the policies were made. Churn:
+pods that come and go. Sampling: few nodes are seen. About 1,900 simulations of 3 to 30 seconds, on all cores; what is
+interrupted goes on with the next call (benchmarks/out/packing/*.jsonl). Run: `python -m benchmarks.packing`.
 """
 
 from __future__ import annotations
 
 import argparse
-import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Final
-
-from rich.progress import Progress
+from typing import Any, Final, NamedTuple
 
 from benchmarks import packing_tables, report
-from scheduler.simulate import openb
-from scheduler.simulate.processes import Processes
-from scheduler.simulate.sweep import Store, SweepError, Task, sweep
+from benchmarks.packing_expected import Expected
+from scheduler.simulate.openb import FOLDER, TRACES, TraceError
+from scheduler.simulate.sweep import Progress, Swept, sweep
+from scheduler.simulate.task import SweepError, Task, churns, inflations
+from scheduler.simulate.workers import LocalWorkers
 
-OUT: Final = report.OUT / "packing"
-SEEDS: Final = tuple(range(42, 52))
-FRESH_SEEDS: Final = tuple(range(100, 110))
-FRESH: Final = ("default", "cpu250", "gpushare60", "gpuspec20", "multigpu30", "multigpu50")
-CHURN: Final = ("default", "gpushare100", "gpuspec33", "multigpu20", "multigpu50", "cpu250")
-LEARNED: Final = ("default", "cpu250", "gpushare100", "gpushare40", "gpuspec33", "multigpu20", "multigpu50")
-CLASSIC: Final = ("dotprod", "gpu-clustering", "gpu-packing", "bestfit", "fgd")
-PARTS: Final = ("inflation", "fresh", "churn", "sampling", "learned")
+POLICIES: Final = ("dotprod", "gpu-clustering", "gpu-packing", "bestfit", "fgd", "rsv", "rsv-max")
+FRESH_POLICIES: Final = ("fgd", "rsv", "rsv-max")
+CHURN_POLICIES: Final = ("bestfit", "gpu-packing", "fgd", "rsv", "rsv-max")
+CHURN_TRACES: Final = ("default", "gpushare100", "gpuspec33", "multigpu20", "multigpu50", "cpu250")
+LOADS: Final = (0.9, 1.0, 1.3)
+CANDIDATES: Final = (490, 60, 20)
+INTERRUPTED: Final = 130
+
+Numbers = Callable[[packing_tables.Results, Expected], tuple[dict[str, Any], list[packing_tables.View]]]
 
 
-def tasks(part: str) -> Iterator[Task]:
-    """The runs of one part."""
-    if part == "inflation":
-        for policy in ("rsv", "fgd", "rsv-max", *CLASSIC[:-1]):
-            yield from (Task(trace, policy, seed) for trace in openb.TRACES for seed in SEEDS)
-    elif part == "fresh":
-        for policy in ("fgd", "rsv", "rsv-max"):
-            yield from (Task(trace, policy, seed) for trace in FRESH for seed in FRESH_SEEDS)
-    elif part == "churn":
-        for policy in ("rsv", "fgd", "bestfit", "gpu-packing", "rsv-max"):
-            for load in (0.9, 1.0, 1.3):
-                yield from (Task(trace, policy, seed, load=load) for trace in CHURN for seed in range(4))
-    elif part == "sampling":
-        for candidates in (490, 60, 20):
-            for trace in openb.TRACES:
-                yield from (Task(trace, "rsv", seed, candidates=candidates) for seed in SEEDS[:3])
-    else:
-        yield from (Task(trace, "rsv", seed, learn=True) for trace in LEARNED for seed in SEEDS[:4])
-        for load in (0.9, 1.0, 1.3):
-            yield from (Task(trace, "rsv", seed, load=load, learn=True) for trace in CHURN for seed in range(4))
+class Part(NamedTuple):
+    """Experiments that go together, and what is told of them."""
+
+    tasks: list[Task]
+    numbers: Numbers
+
+
+def parts(expected: Expected, *, quick: bool = False) -> dict[str, Part]:
+    """All experiments by their names; `quick` takes two traces, two seeds and one load."""
+
+    def few(values: Sequence[Any]) -> Sequence[Any]:
+        return values[:2] if quick else values
+
+    loads = (1.0,) if quick else LOADS
+    return {
+        "inflation": Part(list(inflations(few(TRACES), POLICIES, few(range(42, 52)))), packing_tables.inflation),
+        "fresh": Part(
+            list(inflations(few(expected.fresh_traces), FRESH_POLICIES, few(range(100, 110)))), packing_tables.fresh
+        ),
+        "churn": Part(list(churns(few(CHURN_TRACES), CHURN_POLICIES, few(range(4)), loads)), packing_tables.churn),
+        "sampling": Part(
+            list(inflations(few(TRACES), ("rsv",), few(range(42, 45)), CANDIDATES)), packing_tables.sampling
+        ),
+    }
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command line."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.packing", description=__doc__)
-    parser.add_argument("--only", choices=PARTS, help="one part")
-    parser.add_argument("--quick", action="store_true", help="two traces and two seeds of each")
-    parser.add_argument("--workers", type=int, default=os.cpu_count() or 1, help="processes (one for each core)")
-    parser.add_argument("--anew", action="store_true", help="forget what was done")
-    parser.add_argument("--out", type=Path, default=OUT, help=f"where results are kept ({OUT})")
+    parser.add_argument("--only", choices=("inflation", "fresh", "churn", "sampling"), help="one of the experiments")
+    parser.add_argument("--quick", action="store_true", help="two traces, two seeds; kept apart in out/packing-quick")
+    parser.add_argument("--workers", type=_positive, metavar="N", help="processes (all cores)")
+    parser.add_argument("--data", type=Path, default=FOLDER, metavar="DIR", help="where the traces are")
+    parser.add_argument("--anew", action="store_true", help="forget the results that are there")
     options = parser.parse_args(arguments)
-    parts = [options.only] if options.only else list(PARTS)
-    wanted = {part: [task for task in tasks(part) if not options.quick or _is_quick(task)] for part in parts}
+    expected = Expected(FOLDER)
+    chosen = parts(expected, quick=options.quick)
+    if options.only:
+        chosen = {options.only: chosen[options.only]}
+    folder = report.OUT / ("packing-quick" if options.quick else "packing")
+    failed = 0
     try:
-        store = Store(options.out / "runs.jsonl", anew=options.anew)
-    except SweepError as err:
-        parser.error(str(err))
-    failed = _run([task for part in parts for task in wanted[part]], store, options.workers)
-    for key, trouble in failed.items():
-        report.console.print(f"[red]failed[/red] {key}: {trouble}")
-    found = {part: packing_tables.TABLES[part](wanted[part], store.done) for part in parts}
-    _write(found, options.out)
+        for name, part in chosen.items():
+            failed += run(name, part, expected, folder, options)
+    except KeyboardInterrupt:
+        report.console.print("\nstopped; the same command goes on from here")
+        return INTERRUPTED
+    except (SweepError, TraceError) as err:
+        report.console.print(f"[red]error:[/red] {err}")
+        return 2
     return 1 if failed else 0
 
 
-def _is_quick(task: Task) -> bool:
-    return task.trace in ("default", "cpu250") and task.seed in (*SEEDS[:2], *FRESH_SEEDS[:2], 0)
+def run(name: str, part: Part, expected: Expected, folder: Path, options: argparse.Namespace) -> int:
+    """Runs what is missing of one part, and tells. Returns how many tasks failed."""
+    with progress(name) as tell:
+        swept = sweep(
+            part.tasks,
+            folder / f"{name}.jsonl",
+            folder=options.data,
+            workers=LocalWorkers(options.workers),
+            anew=options.anew,
+            progress=tell,
+        )
+    numbers, views = part.numbers(swept.results, expected)
+    for view in views:
+        report.table(view.title, view.columns, view.rows)
+    path = folder / f"{name}.md"
+    path.write_text(packing_tables.markdown(views), encoding="utf-8")
+    report.console.print(f"written to {path}")
+    report.write(name, numbers | _effort(swept), folder)
+    for task, error in swept.failures.items():
+        report.console.print(f"[red]failed:[/red] {task.key}: {error}", markup=True)
+    return len(swept.failures)
 
 
-def _run(wanted: list[Task], store: Store, workers: int) -> dict[str, str]:
-    with Progress(console=report.console, transient=True) as bar:
-        line = bar.add_task("simulating", total=len(wanted))
+@contextmanager
+def progress(name: str) -> Iterator[Progress]:
+    """Says how far a part is: in one line where people watch, else now and then."""
+    console = report.console
+    if console.is_terminal:
+        with console.status(name) as status:
+            yield lambda done, total, key: status.update(f"{name}: {done} of {total}, {key}")
+        return
 
-        def progress(done: int, total: int, key: str) -> None:
-            bar.update(line, completed=done, total=total, description=key)
+    def tell(done: int, total: int, key: str) -> None:
+        if done == total or done % max(total // 20, 1) == 0:
+            console.print(f"{name}: {done} of {total}, {key}")
 
-        return sweep(wanted, store, Processes(workers), progress=progress)
+    yield tell
 
 
-def _write(found: dict[str, list[packing_tables.Table]], folder: Path) -> None:
-    """Tables on the screen and as Markdown, their numbers as JSON."""
-    pages, numbers = [], dict[str, Any]()
-    for part, made in found.items():
-        for table in made:
-            report.table(table.title, table.columns, table.rows)
-            pages.append(table.markdown())
-            numbers.setdefault(part, []).append({"title": table.title, "columns": table.columns, "rows": table.rows})
-    (folder / "tables.md").write_text("\n\n".join(pages) + "\n", encoding="utf-8")
-    report.write("tables", numbers, folder)
+def _effort(swept: Swept) -> dict[str, Any]:
+    walls = [result["wallSeconds"] for result in swept.results.values()]
+    return {
+        "simulations": len(walls),
+        "simulationSeconds": round(sum(walls), 1),
+        "failures": {task.key: error for task, error in swept.failures.items()},
+    }
+
+
+def _positive(text: str) -> int:
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"{text} is not 1 or more")
+    return number
 
 
 if __name__ == "__main__":

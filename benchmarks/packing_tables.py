@@ -1,215 +1,243 @@
-"""The tables of the packing experiments: what came out beside what was published."""
+"""What came of the openb experiments, beside what was expected."""
 
 from __future__ import annotations
 
-import csv
-import gzip
-import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import cache
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from statistics import fmean
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
-from scheduler.simulate import openb
-from scheduler.simulate.sweep import Task
+from benchmarks.packing_expected import PUBLISHED, Expected
+from scheduler.simulate.task import Task
 
-T = TypeVar("T")
-Done = Mapping[str, Mapping[str, Any]]
-PUBLISHED: Final = {
-    "dotprod": "02-DotProd",
-    "gpu-clustering": "03-GpuClustering",
-    "gpu-packing": "04-GpuPacking",
-    "bestfit": "05-BestFit",
-    "fgd": "06-FGD",
-}
-EXPECTED: Final = {
-    "bestfit": "BestFit",
-    "fgd": "FGD",
-    "gpu-packing": "GpuPacking",
-    "rsv": "RSV-balanced",
-    "rsv-max": "RSV-max",
-}
+Results = Mapping[Task, Mapping[str, Any]]
 
 
-class Table(NamedTuple):
-    """Rows of words and numbers."""
+class View(NamedTuple):
+    """A table for people; its first column is text."""
 
     title: str
-    columns: list[str]
-    rows: list[list[object]]
-
-    def markdown(self) -> str:
-        """The table for a page."""
-        lines = [f"### {self.title}", "", "| " + " | ".join(self.columns) + " |", "|---" * len(self.columns) + "|"]
-        return "\n".join([*lines, *("| " + " | ".join(_cell(cell) for cell in row) + " |" for row in self.rows)])
+    columns: tuple[str, ...]
+    rows: tuple[tuple[object, ...], ...]
 
 
-def inflation(tasks: Sequence[Task], done: Done) -> list[Table]:
-    """Final allocation, the classic policies beside the published curves, and the gains over FGD."""
-    return [_reproduced(tasks, done), _gains("final allocation, seeds 42 to 51", tasks, done)]
+class Cell(NamedTuple):
+    """The mean over seeds beside the expected mean, and the largest difference where each seed has its own."""
+
+    ours: float | None
+    expected: float | None
+    largest_difference: float | None = None
+    seeds: int = 0
 
 
-def fresh(tasks: Sequence[Task], done: Done) -> list[Table]:
-    """The same on seeds that nothing was chosen by."""
-    return [_gains("final allocation, seeds 100 to 109", tasks, done)]
-
-
-def churn(tasks: Sequence[Task], done: Done) -> list[Table]:
-    """Work served with departures, of all pods and of those with 8 GPUs, beside the reference's."""
-    cells = _expected()["churn"]["cells"]
-    policies = _in_order(task.policy for task in tasks)
-    rows: list[list[object]] = []
-    for trace, load in _in_order((task.trace, task.load) for task in tasks):
-        row: list[object] = [f"{trace} {load:g}"]
-        for policy in policies:
-            found = _results(tasks, done, trace=trace, load=load, policy=policy)
-            expected = cells.get(trace, {}).get(EXPECTED[policy], {}).get(f"{load:.1f}", {})
-            ours = _served(fmean(_values(found, "servedPercent")), _values(found, "servedEightGpuPercent"))
-            row.append(f"{ours} / {_served(expected.get('served'), [expected.get('eight_gpu')])}")
-        rows.append(row)
-    return [Table("served % (of 8-GPU pods): ours / reference", ["trace, load", *policies], rows)]
-
-
-def sampling(tasks: Sequence[Task], done: Done) -> list[Table]:
-    """What seeing only some of the nodes costs rsv."""
-    reference = _expected()["sampling"]["RSV-balanced"]
-    sizes = _in_order(task.candidates for task in tasks)
-    rows: list[list[object]] = []
-    for trace in _in_order(task.trace for task in tasks):
-        seeds = {task.seed for task in tasks if task.trace == trace}
-        known = [done.get(Task(trace, "rsv", seed).key) for seed in seeds]
-        whole = fmean([one["gpuAllocationPercent"] for one in known if one]) if all(known) else None
-        row: list[object] = [trace, whole]
-        for size in sizes:
-            found = _results(tasks, done, trace=trace, candidates=size)
-            row += [fmean(_values(found, "gpuAllocationPercent")), reference.get(trace, {}).get(str(size))]
-        rows.append(row)
-    titles = [title for size in sizes for title in (f"{size}", f"{size}, reference")]
-    return [Table("rsv by the number of nodes seen, seeds 42 to 44", ["trace", "all", *titles], rows)]
-
-
-def learned(tasks: Sequence[Task], done: Done) -> list[Table]:
-    """rsv where the mix is learnt from what comes, beside the same with the mix known and FGD."""
-    rows: list[list[object]] = []
-    for trace in _in_order(task.trace for task in tasks if task.load is None):
-        seeds = [task.seed for task in tasks if task.trace == trace and task.load is None]
-        ours = [done[Task(trace, "rsv", seed, learn=True).key]["gpuAllocationPercent"] for seed in seeds]
-        others = []
-        for policy in ("rsv", "fgd"):
-            known = [done.get(Task(trace, policy, seed).key) for seed in seeds]
-            others.append(fmean([one["gpuAllocationPercent"] for one in known if one]) if all(known) else None)
-        rows.append([trace, fmean(ours), *others, None if others[1] is None else fmean(ours) - others[1]])
-    columns = ["trace", "learnt", "known", "fgd", "gain over fgd"]
-    tables = [Table("final allocation with the mix learnt, seeds 42 to 45", columns, rows)]
-    parted: list[list[object]] = []
-    for trace, load in _in_order((task.trace, task.load) for task in tasks if task.load is not None):
-        row: list[object] = [f"{trace} {load:g}"]
-        for learn, policy in ((True, "rsv"), (False, "rsv"), (False, "fgd")):
-            keys = [Task(trace, policy, seed, load=load, learn=learn).key for seed in range(4)]
-            found = [done[key] for key in keys if key in done]
-            served = _values(found, "servedPercent")
-            row.append(_served(fmean(served), _values(found, "servedEightGpuPercent")) if served else None)
-        parted.append(row)
-    titles = ["trace, load", "learnt", "known", "fgd"]
-    return [*tables, Table("served % (of 8-GPU pods) with the mix learnt", titles, parted)]
-
-
-TABLES: Final[Mapping[str, Callable[[Sequence[Task], Done], list[Table]]]] = {
-    "inflation": inflation,
-    "fresh": fresh,
-    "churn": churn,
-    "sampling": sampling,
-    "learned": learned,
-}
-
-
-def _reproduced(tasks: Sequence[Task], done: Done) -> Table:
-    """The measure of the published curves: ours, published, and the largest difference of a seed."""
-    published = _published()
-    policies = [policy for policy in PUBLISHED if any(task.policy == policy for task in tasks)]
-    rows: list[list[object]] = []
-    for trace in _in_order(task.trace for task in tasks):
-        row: list[object] = [trace]
-        for policy in policies:
-            pairs = [
-                (done[task.key]["curve"][-1], published[trace, policy, task.seed])
-                for task in tasks
-                if (task.trace, task.policy) == (trace, policy) and task.key in done
-            ]
-            worst = max((abs(ours - theirs) for ours, theirs in pairs), default=0.0)
-            means = [fmean(column) for column in zip(*pairs, strict=True)] if pairs else [None, None]
-            row.append(f"{_cell(means[0])} / {_cell(means[1])} ({worst:.2f})")
-        rows.append(row)
-    title = "final allocation, % by the published measure: ours / published (largest difference of a seed)"
-    return Table(title, ["trace", *policies], rows)
-
-
-def _gains(title: str, tasks: Sequence[Task], done: Done) -> Table:
-    rows: list[list[object]] = []
-    gains: dict[str, list[float]] = {"rsv": [], "rsv-max": []}
-    for trace in _in_order(task.trace for task in tasks):
-        seeds = _in_order(task.seed for task in tasks if task.trace == trace)
-        by_seed = {
-            policy: [done[Task(trace, policy, seed).key]["gpuAllocationPercent"] for seed in seeds]
-            for policy in ("fgd", "rsv", "rsv-max")
-        }
-        expected = _expected()["traces"][trace]["policies"]
-        row: list[object] = [trace, fmean(by_seed["fgd"])]
-        for policy in ("rsv", "rsv-max"):
-            differences = [ours - fgd for ours, fgd in zip(by_seed[policy], by_seed["fgd"], strict=True)]
-            gains[policy].append(fmean(differences))
-            reference = expected[EXPECTED[policy]]["mean"] if seeds[0] == 42 else None
-            row += [fmean(by_seed[policy]), reference, fmean(differences), min(differences)]
-        rows.append(row)
-    empty = [None, None]
-    means = [fmean(gains["rsv"]), fmean(gains["rsv-max"])]
-    rows.append(["mean gain", None, *empty, means[0], None, *empty, means[1], None])
-    columns = ["trace", "fgd", "rsv", "reference", "gain", "worst seed", "rsv-max", "reference", "gain", "worst seed"]
-    return Table(title, columns, rows)
-
-
-def _results(tasks: Sequence[Task], done: Done, **wanted: object) -> list[Mapping[str, Any]]:
-    return [
-        done[task.key]
-        for task in tasks
-        if all(getattr(task, name) == value for name, value in wanted.items()) and task.key in done
+def inflation(results: Results, expected: Expected) -> tuple[dict[str, Any], list[View]]:
+    """Allocation by trace and policy beside the published and measured one, and the gain over FGD."""
+    policies, traces = _names(results, "policy"), _names(results, "trace")
+    cells = {
+        trace: {policy: _inflation_cell(results, expected, trace, policy) for policy in policies} for trace in traces
+    }
+    views = [
+        _beside("Allocation in %, mean of the seeds; in brackets the published or expected one", policies, cells),
+        View(
+            "Largest difference of a seed from the published or expected number, in points",
+            ("trace", *policies),
+            tuple((trace, *(row[policy].largest_difference for policy in policies)) for trace, row in cells.items()),
+        ),
     ]
+    numbers: dict[str, Any] = {"allocation": _plain(cells)}
+    found = gains(results)
+    if found:
+        numbers["gainOverFgd"] = found
+        views.append(_gain_view(found))
+    return numbers, views
 
 
-def _values(results: Sequence[Mapping[str, Any]], key: str) -> list[float]:
-    return [result[key] for result in results if result[key] is not None]
+def fresh(results: Results, expected: Expected) -> tuple[dict[str, Any], list[View]]:
+    """The same with seeds that nobody has looked at before."""
+    policies, traces = _names(results, "policy"), _names(results, "trace")
+    cells = {
+        trace: {
+            policy: _mean_cell(_ends(results, trace, policy).values(), expected.fresh(trace, policy))
+            for policy in policies
+        }
+        for trace in traces
+    }
+    found = gains(results)
+    views = [_beside("Fresh seeds: allocation in %, in brackets the expected mean of ten", policies, cells)]
+    return {"allocation": _plain(cells), "gainOverFgd": found}, views + ([_gain_view(found)] if found else [])
 
 
-def _served(served: float | None, eights: Sequence[float | None]) -> str:
-    known = [one for one in eights if one is not None]
-    return f"{_cell(served)} ({fmean(known):.1f})" if known else _cell(served)
+def churn(results: Results, expected: Expected) -> tuple[dict[str, Any], list[View]]:
+    """What was served of the offered GPU time, in all and of pods of eight GPUs."""
+    policies = _names(results, "policy")
+    lines = dict.fromkeys((task.trace, task.load or 0.0) for task in results)
+    views, numbers = [], {}
+    for at, key, title in (
+        (0, "servedPercent", "Churn: offered GPU time that was served, in %; in brackets the reference"),
+        (1, "servedEightGpuPercent", "Churn: the same of pods of eight GPUs"),
+    ):
+        cells = {
+            f"{trace} {load:g}": {
+                policy: _mean_cell(
+                    (
+                        r[key]
+                        for task, r in results.items()
+                        if (task.trace, task.load, task.policy) == (trace, load, policy)
+                    ),
+                    expected.served(trace, policy, load)[at],
+                )
+                for policy in policies
+            }
+            for trace, load in lines
+        }
+        numbers[key] = _plain(cells)
+        views.append(_beside(title, policies, cells, "trace, load"))
+    return numbers, views
 
 
-def _in_order(values: Iterable[T]) -> list[T]:
-    return list(dict.fromkeys(values))
+def sampling(results: Results, expected: Expected) -> tuple[dict[str, Any], list[View]]:
+    """Allocation where few nodes are seen."""
+    counts = list(dict.fromkeys(task.candidates or 0 for task in results))
+    numbers, views = {}, []
+    for policy in _names(results, "policy"):
+        cells = {
+            trace: {
+                str(count): _mean_cell(
+                    _ends(results, trace, policy, count).values(), expected.sampled(trace, policy, count)
+                )
+                for count in counts
+            }
+            for trace in _names(results, "trace")
+        }
+        numbers[policy] = _plain(cells)
+        title = (
+            f"{policy}, so many nodes with room are seen: allocation in %, in brackets the expected mean of three seeds"
+        )
+        views.append(_beside(title, [str(count) for count in counts], cells))
+    return numbers, views
 
 
-@cache
-def _expected() -> dict[str, Any]:
-    found: dict[str, Any] = json.loads((openb.FOLDER / "expected.json").read_text(encoding="utf-8"))
+def gains(results: Results) -> dict[str, dict[str, dict[str, float | int]]]:
+    """Policy of ours → trace → by how many points it ends above FGD: the mean, the worst seed, and how often."""
+    found: dict[str, dict[str, dict[str, float | int]]] = {}
+    for policy in _names(results, "policy"):
+        if policy in PUBLISHED:
+            continue
+        for trace in _names(results, "trace"):
+            ours, theirs = _ends(results, trace, policy), _ends(results, trace, "fgd")
+            points = [ours[seed] - theirs[seed] for seed in ours if seed in theirs]
+            if points:
+                found.setdefault(policy, {})[trace] = {
+                    "mean": round(fmean(points), 4),
+                    "worst": round(min(points), 4),
+                    "won": sum(point > 0 for point in points),
+                    "seeds": len(points),
+                }
     return found
 
 
-@cache
-def _published() -> dict[tuple[str, str, int], float]:
-    """Trace, policy and seed → the last bucket of the published curve."""
-    names = {theirs: ours for ours, theirs in PUBLISHED.items()}
-    with gzip.open(openb.FOLDER / "analysis_allo_discrete.csv.gz", "rt", encoding="utf-8") as file:
-        return {
-            (row["workload"].removeprefix("openb_pod_list_"), names[row["sc_policy"]], int(row["seed"])): float(
-                row["130"]
-            )
-            for row in csv.DictReader(file)
-            if row["sc_policy"] in names
-        }
+def markdown(views: Iterable[View]) -> str:
+    """Tables as Markdown."""
+    parts = []
+    for view in views:
+        lines = [f"## {view.title}", "", _line(view.columns), _line(["---", *["---:"] * (len(view.columns) - 1)])]
+        parts.append("\n".join([*lines, *(_line(row) for row in view.rows)]))
+    return "\n\n".join(parts) + "\n"
 
 
-def _cell(value: object) -> str:
+def _line(cells: Sequence[object]) -> str:
+    return "| " + " | ".join(_text(cell) for cell in cells) + " |"
+
+
+def _text(value: object) -> str:
     if value is None:
         return "–"
     return f"{value:.2f}" if isinstance(value, float) else str(value)
+
+
+def _names(results: Results, field: str) -> list[str]:
+    """In the order of first appearance."""
+    return list(dict.fromkeys(getattr(task, field) for task in results))
+
+
+def _ends(results: Results, trace: str, policy: str, candidates: int | None = None) -> dict[int, float]:
+    """Seed → allocation after the last arrival."""
+    return {
+        task.seed: result["gpuAllocationPercent"]
+        for task, result in results.items()
+        if (task.trace, task.policy, task.candidates) == (trace, policy, candidates)
+    }
+
+
+def _last_bucket(results: Results, trace: str, policy: str) -> dict[int, float]:
+    """Seed → mean of the allocation over the last percent of demand, as it was published."""
+    return {
+        task.seed: result["curve"][-1]
+        for task, result in results.items()
+        if (task.trace, task.policy) == (trace, policy) and result["curve"][-1] is not None
+    }
+
+
+def _inflation_cell(results: Results, expected: Expected, trace: str, policy: str) -> Cell:
+    read: Callable[[Results, str, str], dict[int, float]] = _last_bucket if policy in PUBLISHED else _ends
+    pairs = [(value, expected.allocation(trace, policy, seed)) for seed, value in read(results, trace, policy).items()]
+    known = [(ours, theirs) for ours, theirs in pairs if theirs is not None]
+    return Cell(
+        _mean(ours for ours, _ in pairs),
+        _mean(theirs for _, theirs in known),
+        max((round(abs(ours - theirs), 4) for ours, theirs in known), default=None),
+        len(pairs),
+    )
+
+
+def _mean_cell(values: Iterable[float | None], expected: float | None) -> Cell:
+    found = [value for value in values if value is not None]
+    return Cell(_mean(found), expected, seeds=len(found))
+
+
+def _mean(values: Iterable[float]) -> float | None:
+    found = list(values)
+    return round(fmean(found), 4) if found else None
+
+
+def _beside(title: str, columns: Sequence[str], cells: Mapping[str, Mapping[str, Cell]], first: str = "trace") -> View:
+    rows = ((name, *(f"{_text(c.ours)} ({_text(c.expected)})" for c in row.values())) for name, row in cells.items())
+    return View(title, (first, *columns), tuple(rows))
+
+
+def _gain_view(found: Mapping[str, Mapping[str, Mapping[str, float | int]]]) -> View:
+    columns = [f"{policy} {word}" for policy in found for word in ("mean", "worst", "won")]
+    traces = list(dict.fromkeys(trace for of in found.values() for trace in of))
+    return View("Points above fgd at the end", ("trace", *columns), tuple(_gain_rows(found, traces)))
+
+
+def _gain_rows(
+    found: Mapping[str, Mapping[str, Mapping[str, float | int]]], traces: Sequence[str]
+) -> Iterator[tuple[object, ...]]:
+    for trace in traces:
+        row: list[object] = [trace]
+        for of in found.values():
+            gain = of.get(trace)
+            row += [None] * 3 if gain is None else [gain["mean"], gain["worst"], f"{gain['won']} of {gain['seeds']}"]
+        yield tuple(row)
+    total: list[object] = ["all"]
+    for of in found.values():
+        cells = list(of.values())
+        won, seeds = (sum(int(cell[key]) for cell in cells) for key in ("won", "seeds"))
+        total += [fmean(cell["mean"] for cell in cells), min(cell["worst"] for cell in cells), f"{won} of {seeds}"]
+    yield tuple(total)
+
+
+def _plain(cells: Mapping[str, Mapping[str, Cell]]) -> dict[str, dict[str, dict[str, float | int | None]]]:
+    """As JSON has it."""
+    return {
+        name: {
+            column: {
+                "ours": cell.ours,
+                "expected": cell.expected,
+                "largestDifference": cell.largest_difference,
+                "seeds": cell.seeds,
+            }
+            for column, cell in row.items()
+        }
+        for name, row in cells.items()
+    }
