@@ -15,7 +15,7 @@ from scheduler.journal import Journal
 from scheduler.kernels import arrays as layout
 from scheduler.kernels import holding
 from scheduler.kernels.arrays import Ask, NodeArrays, Scratch
-from scheduler.node_row import NO_MODEL, ModelKey, NodeRow, openable
+from scheduler.node_row import NO_MODEL, ModelKey, NodeRow, openable, room
 from scheduler.policy import PlacementPolicy, Policy
 from scheduler.request import Demand, Request
 from scheduler.shape import CORE_COLUMNS, Shape, resources_of, shape_of
