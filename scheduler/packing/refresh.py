@@ -19,7 +19,9 @@ from scheduler.policy import Policy
 ARRIVALS: Final = 250
 """After so many the tables are made anew,"""
 EVERY_MS: Final = 30_000
-"""and at the latest after so long, when any pod came or went."""
+"""or after so long,"""
+PART: Final = 20
+"""when one pod came or went for so many there are."""
 
 
 @runtime_checkable
@@ -100,10 +102,10 @@ class Refresh:
     def _is_due(self, now_ms: int) -> bool:
         if self._nodes_seen != self._cluster.node_changes:
             return True
-        seen = (self.learner.arrivals, self.learner.departures)
-        if self.learner.arrivals - self._seen[0] >= ARRIVALS:
-            return True
-        return seen != self._seen and now_ms - self._asked_ms >= EVERY_MS
+        arrivals = self.learner.arrivals - self._seen[0]
+        changes = arrivals + self.learner.departures - self._seen[1]
+        some = changes > 0 and changes * PART >= self.learner.pods
+        return arrivals >= ARRIVALS or (some and now_ms - self._asked_ms >= EVERY_MS)
 
     def _models_of(self, constraints: Constraints) -> frozenset[str] | None:
         """The models among whose nodes there are some to which rules about the node let the pod go; None for all."""

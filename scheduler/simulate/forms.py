@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from scheduler.constraints import Constraints, constraints_of
+from scheduler.packing.learner import gpu_milli_of
 from scheduler.pod import PodFacts
-from scheduler.request import Demand, Request, RequestError, parse_request
+from scheduler.request import Request, RequestError, parse_request
 
 
 class PodForm(NamedTuple):
@@ -44,13 +45,6 @@ class PodForms:
         except RequestError:
             return PodForm(None, constraints, 0, 0)
         return PodForm(request, constraints, gpu_milli_of(request), request.device_count)
-
-
-def gpu_milli_of(request: Request) -> int:
-    """What a request asks for of devices, whatever node it gets; shares by memory count as nothing."""
-    if request.demand is Demand.WHOLE:
-        return 1000 * request.device_count
-    return request.device_count * request.share_milli if request.demand is Demand.SHARE else 0
 
 
 def _identity(pod: PodFacts) -> tuple[int, ...]:

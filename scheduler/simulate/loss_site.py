@@ -53,7 +53,7 @@ class LossSite:
             if node is None:
                 for placed in job.pods[:count]:
                     self._release(placed)
-                self._forget(job)
+                self._forget(job, ran=False)
                 return False
             nodes.append(node)
         self._running[job.name] = job
@@ -65,7 +65,7 @@ class LossSite:
         del self._running[job.name]
         for pod in job.pods:
             self._release(pod)
-        self._forget(job)
+        self._forget(job, ran=True)
 
     def fail(self, node: str, now_ms: int) -> Iterable[Job]:
         """See `Site.fail`. The jobs that stood there are lost."""
@@ -103,10 +103,10 @@ class LossSite:
             form = self._forms.of(pod)
             self._refresh.learner.came(pod.uid, Form(form.request, form.constraints))
 
-    def _forget(self, job: Job) -> None:
+    def _forget(self, job: Job, *, ran: bool) -> None:
         if self._refresh is not None:
             for pod in job.pods:
-                self._refresh.learner.gone(pod.uid)
+                self._refresh.learner.gone(pod.uid, ran=ran)
 
     def _place(self, pod: PodFacts) -> str | None:
         request, constraints, gpu_milli, _ = self._forms.of(pod)

@@ -52,7 +52,9 @@ class Sample:
 
 @dataclass(slots=True)
 class Result:
-    """What came of one run. `places` are the nodes of the first pods that were placed."""
+    """What came of one run. `gpu_milli_ms` is what was allocated over time, in milli-GPU times ms; `places` are the
+    nodes of the first pods that were placed.
+    """
 
     scenario: str
     policy: str
@@ -60,6 +62,7 @@ class Result:
     nodes: int
     gpu_capacity_milli: int
     allocated_gpu_milli: int = 0
+    gpu_milli_ms: int = 0
     end_ms: int = 0
     candidates: int | None = None
     jobs: list[JobOutcome] = field(default_factory=list)
@@ -71,6 +74,11 @@ class Result:
     def gpu_allocation_percent(self) -> float:
         """What of all devices is allocated at the end."""
         return percent(self.allocated_gpu_milli, self.gpu_capacity_milli)
+
+    @property
+    def mean_gpu_allocation_percent(self) -> float:
+        """What of all devices was allocated, in the mean over the time until the last thing happened."""
+        return percent(self.gpu_milli_ms, self.gpu_capacity_milli * self.end_ms)
 
     def served_percent(self, devices: int | None = None) -> float | None:
         """The part of the work that came which was served, of jobs with so many devices (None: all); None of none."""
@@ -98,6 +106,7 @@ class Result:
             "gpuCapacityMilli": self.gpu_capacity_milli,
             "gpuAllocatedMilli": self.allocated_gpu_milli,
             "gpuAllocationPercent": self.gpu_allocation_percent,
+            "meanGpuAllocationPercent": self.mean_gpu_allocation_percent,
             "endMs": self.end_ms,
             "arrivals": sum(job.pods for job in self.jobs),
             "refused": sum(job.pods for job in self.jobs if job.lost),

@@ -9,11 +9,11 @@ from typing import Final
 from scheduler.cluster import Cluster
 from scheduler.engine import Engine, EngineSettings
 from scheduler.instruction import BindOrder, BindRefusal, BindWait, Evict, Expose, Instruction, Nominate, Release
+from scheduler.packing.learner import gpu_milli_of
 from scheduler.packing.refresh import learner_of
 from scheduler.packing.survey import hardware_of
 from scheduler.pod import PodFacts
 from scheduler.policy import Policy
-from scheduler.simulate.forms import gpu_milli_of
 from scheduler.simulate.scenario import Job, Scenario
 from scheduler.simulate.site import Started, Stopped
 from topology import vocabulary
