@@ -68,6 +68,7 @@ def test_one_that_never_fits_stays() -> None:
     result = simulate(scenario([node("n1", 1)], job("large", 0, 10, whole=2), job("small", 0, 10, whole=1)))
     assert outcomes(result) == {"large": (None, None), "small": (0, 10)}
     assert result.end_ms == 10
+    assert result.to_dict()["waiting"] == {"INSUFFICIENT_WHOLE_GPUS": 1}
     assert not any(one.lost for one in result.jobs)
 
 
