@@ -7,6 +7,8 @@ from typing import Any, Final
 from rich.console import Console
 from rich.table import Table
 
+from extender_api.text import PHRASES
+from scheduler.reason import Code
 from scheduler.simulate.result import Result
 
 _UNITS: Final = ((86_400_000, "d"), (3_600_000, "h"), (60_000, "min"), (1000, "s"))
@@ -18,7 +20,11 @@ def show(result: Result) -> None:
     document = result.to_dict(series=False)
     console.print(f"[bold]{result.scenario}[/bold] under {result.policy}, seed {result.seed}", soft_wrap=True)
     console.print(_summary(document))
+    if document["waiting"]:
+        console.print("\njobs that wait at the end")
+        console.print(_waiting(document["waiting"]))
     if any(entry["max"] for entry in document["waitsMs"].values()):
+        console.print("\nwaiting time by size")
         console.print(_waits(document["waitsMs"]))
 
 
@@ -44,8 +50,17 @@ def _summary(document: dict[str, Any]) -> Table:
     return table
 
 
+def _waiting(reasons: dict[str, int]) -> Table:
+    table = Table(show_header=False, box=None, pad_edge=False)
+    table.add_column()
+    table.add_column(justify="right")
+    for code, count in reasons.items():
+        table.add_row(PHRASES[Code(code)], f"{count:,}")
+    return table
+
+
 def _waits(waits: dict[str, dict[str, float]]) -> Table:
-    table = Table(title="waiting time by size", title_justify="left", box=None, pad_edge=False)
+    table = Table(box=None, pad_edge=False)
     table.add_column("size")
     for name in ("jobs", "mean", "p50", "p95", "max"):
         table.add_column(name, justify="right")

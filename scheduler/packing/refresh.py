@@ -6,14 +6,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final, Protocol, runtime_checkable
 
-import numpy as np
-
 from scheduler.cluster import Cluster
-from scheduler.constraints import Constraints
 from scheduler.packing.hardware import Hardware
 from scheduler.packing.learner import Learner
 from scheduler.packing.mix import Mix
-from scheduler.packing.survey import hardware_of
+from scheduler.packing.survey import hardware_of, models_open_to
 from scheduler.policy import Policy
 
 ARRIVALS: Final = 250
@@ -86,7 +83,9 @@ class Refresh:
         self._nodes_seen, self._asked_ms = self._cluster.node_changes, now_ms
         if only_nodes and self.current is not None and self.current.hardware == hardware:
             return None
-        self._asked = TablesQuestion(self.learner.mix(hardware, self._models_of), hardware, policy.build)
+        self._asked = TablesQuestion(
+            self.learner.mix(hardware, lambda rules: models_open_to(self._cluster, rules)), hardware, policy.build
+        )
         return self._asked
 
     def answered(self, question: TablesQuestion, built: Any | None) -> None:
@@ -106,15 +105,3 @@ class Refresh:
         changes = arrivals + self.learner.departures - self._seen[1]
         some = changes > 0 and changes * PART >= self.learner.pods
         return arrivals >= ARRIVALS or (some and now_ms - self._asked_ms >= EVERY_MS)
-
-    def _models_of(self, constraints: Constraints) -> frozenset[str] | None:
-        """The models among whose nodes there are some to which rules about the node let the pod go; None for all."""
-        state = self._cluster.state
-        nodes, end = state.arrays, len(state.inventories)
-        modelled = nodes.device_count[:end] > 0
-        open_to_it = self._cluster.eligibility.mask(constraints)[:end] & modelled
-        numbers = np.unique(nodes.model[:end][open_to_it])
-        if numbers.size == np.unique(nodes.model[:end][modelled]).size:
-            return None
-        products = [key.product for key in state.models]
-        return frozenset(products[number] for number in numbers.tolist())

@@ -89,6 +89,10 @@ class LossSite:
         """See `Site.next_ms`. Nothing waits."""
         return None
 
+    def reasons(self, now_ms: int) -> dict[str, str]:
+        """See `Site.reasons`. Nothing waits."""
+        return {}
+
     def usage_by_queue(self) -> dict[str, int]:
         """See `Site.usage_by_queue`. There are no queues."""
         return {}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -29,6 +30,8 @@ class JobOutcome:
     ended_ms: int | None = None
     lost: bool = False
     restarts: int = 0
+    reason: str = ""
+    """Why it does not run at the end of the simulation: the code of a reason."""
 
     @property
     def work(self) -> int:
@@ -114,6 +117,7 @@ class Result:
             "servedPercent": self.served_percent(),
             "servedEightGpuPercent": self.served_percent(8),
             "restarts": sum(job.restarts for job in self.jobs),
+            "waiting": dict(sorted(Counter(job.reason for job in self.jobs if job.reason).items())),
             "waitsMs": {size: _summary(waits) for size, waits in sorted(self.waits_ms().items())},
             "firstPlaces": self.places,
         }
@@ -184,4 +188,5 @@ def _job(job: JobOutcome) -> dict[str, Any]:
         "endedMs": job.ended_ms,
         "lost": job.lost,
         "restarts": job.restarts,
+        "reason": job.reason or None,
     }

@@ -73,7 +73,7 @@ class Simulation:
         self.result = Result(
             scenario.name, policy_name, scenario.seed, len(scenario.nodes), 1000 * capacity, candidates=candidates
         )
-        self._sampler = Sampler(scenario, self._site, self.result)
+        self._sampler = Sampler(scenario, self._site, self.result, forms)
 
     def run(self) -> Result:
         """Runs to the end; to be called once."""
@@ -83,11 +83,15 @@ class Simulation:
             self._push(outage.begin_ms, _Kind.FAILURE, outage)
             if outage.end_ms is not None:
                 self._push(outage.end_ms, _Kind.RECOVERY, outage)
+        now_ms = 0
         while self._events:
-            self._pass(self._events[0].at_ms)
+            now_ms = self._events[0].at_ms
+            self._pass(now_ms)
         self._sampler.last(self._last_ms)
         self.result.end_ms = self._last_ms
         self.result.allocated_gpu_milli = self._site.allocated_gpu_milli
+        for name, reason in self._site.reasons(now_ms).items():
+            self._outcomes[name].reason = reason
         self.result.jobs = list(self._outcomes.values())
         return self.result
 

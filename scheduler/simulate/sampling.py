@@ -7,6 +7,8 @@ from typing import Final
 from scheduler.kernels.fgd import fragmentation_in_all
 from scheduler.packing.fgd_mix import fgd_tasks
 from scheduler.packing.survey import hardware_of
+from scheduler.simulate.demand import demand_of
+from scheduler.simulate.forms import PodForms
 from scheduler.simulate.result import JobOutcome, Result, Sample
 from scheduler.simulate.scenario import Scenario
 from scheduler.simulate.site import Site
@@ -23,7 +25,7 @@ class Sampler:
     each whole percent of arrived demand (rounded half to even) the mean of it.
     """
 
-    def __init__(self, scenario: Scenario, site: Site, result: Result) -> None:
+    def __init__(self, scenario: Scenario, site: Site, result: Result, forms: PodForms) -> None:
         self._site = site
         self._result = result
         self._curved = not scenario.waits and all(job.duration_ms is None for job in scenario.jobs)
@@ -37,8 +39,9 @@ class Sampler:
         self._taken_at: tuple[int, int] | None = None
         self._sums = [0.0] * (LAST_BUCKET + 1)
         self._counts = [0] * (LAST_BUCKET + 1)
-        mix = scenario.mix
-        self._tasks = None if mix is None else fgd_tasks(mix, hardware_of(site.cluster.state))
+        mix = scenario.mix or demand_of(scenario, forms, site.cluster)
+        measured = bool(mix.classes) and result.gpu_capacity_milli > 0
+        self._tasks = fgd_tasks(mix, hardware_of(site.cluster.state)) if measured else None
 
     def arrived(self, outcome: JobOutcome) -> None:
         """A job came."""

@@ -59,6 +59,10 @@ class Site(Protocol):
         """When something is to be decided although nothing happens."""
         ...
 
+    def reasons(self, now_ms: int) -> dict[str, str]:
+        """Why jobs wait that do not run: job → code of the reason, empty where nothing is in the way any more."""
+        ...
+
     def usage_by_queue(self) -> dict[str, int]:
         """Milli-GPU by queue."""
         ...

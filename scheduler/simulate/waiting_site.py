@@ -216,6 +216,22 @@ class WaitingSite:
         engine_ms = self._engine.next_deadline_ms(now_ms)
         return min(due if engine_ms is None else [*due, engine_ms], default=None)
 
+    def reasons(self, now_ms: int) -> dict[str, str]:
+        """See `Site.reasons`. Pods that stand together in line wait for the same."""
+        told: dict[int, str] = {}
+        found = {}
+        for name, running in self._jobs.items():
+            uid = next((uid for uid in running.pods if uid not in running.nodes), None)
+            if uid is None:
+                continue
+            record = self._engine.roster.records[uid]
+            key = id(self._engine.roster.line.alike(record)) if uid in self._engine.roster.waiting else 0
+            if key == 0 or key not in told:
+                reason = self._engine.why(record, now_ms) if key else record.reason
+                told[key] = "" if reason is None else str(reason.code)
+            found[name] = told[key]
+        return found
+
     def usage_by_queue(self) -> dict[str, int]:
         """See `Site.usage_by_queue`."""
         standings = self.cluster.accounts.books.standings

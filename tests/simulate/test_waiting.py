@@ -7,9 +7,13 @@ from typing import Any
 import pytest
 
 from queues.spec import QueueSpec, Terms
+from scheduler.instruction import Instruction
 from scheduler.object_index import ObjectIndex
+from scheduler.packing.named import policy_named
 from scheduler.pod import PodAffinityTerm, PodFacts
+from scheduler.simulate.run import Simulation
 from scheduler.simulate.scenario import Job, Outage, Scenario
+from scheduler.simulate.waiting_site import WaitingSite
 from tests.engine.gang_world import KINDS, group, members
 from tests.simulate.builders import job, node, outcome, outcomes, pod, scenario, share, simulate
 from topology import vocabulary
@@ -64,6 +68,7 @@ def test_one_that_never_fits_stays() -> None:
     result = simulate(scenario([node("n1", 1)], job("large", 0, 10, whole=2), job("small", 0, 10, whole=1)))
     assert outcomes(result) == {"large": (None, None), "small": (0, 10)}
     assert result.end_ms == 10
+    assert result.to_dict()["waiting"] == {"INSUFFICIENT_WHOLE_GPUS": 1}
     assert not any(one.lost for one in result.jobs)
 
 
@@ -143,6 +148,37 @@ def test_a_gang_starts_whole() -> None:
     result = simulate(given)
     assert outcomes(result) == {"first": (0, 100), "wide": (100, 150), "behind": (20, 50)}
     assert max(sample.allocated_gpu_milli for sample in result.samples if sample.at_ms < 100) == 2000
+
+
+def test_a_gang_that_waits_beside_a_reservation_is_not_searched_for_all_the_time() -> None:
+    """Three devices of four are taken for hours. A pod that wants two has a reservation by then, and a gang waits."""
+    hour_ms = 3_600_000
+    objects = ObjectIndex(KINDS, [group("g", 3)])
+    says = {vocabulary.EXPECTED_RUNTIME.key: "1h"}
+    given = scenario(
+        [node("n1", 2), node("n2", 2)],
+        job("full", 0, 10 * hour_ms, whole=2),
+        job("half", 0, 5 * hour_ms, whole=1),
+        job("two", 1000, hour_ms, whole=2),
+        Job("g", tuple(members("g", 3, annotations=says)), 2000, hour_ms),
+        *(job(f"small{at}", hour_ms + 5000 * at, 1000, cpu_milli=at) for at in range(1, 9)),
+        objects=objects,
+    )
+    simulation = Simulation(given, policy_named("binpack"), "binpack")
+    site = simulation._site
+    assert isinstance(site, WaitingSite)
+    plan, rounds = site._engine.plan, 0
+
+    def counted(now_ms: int) -> tuple[list[Instruction], bool]:
+        nonlocal rounds
+        rounds += 1
+        return plan(now_ms)
+
+    site._engine.plan = counted  # type: ignore[method-assign]
+    found = outcomes(simulation.run())
+    assert found["two"] == (5 * hour_ms, 6 * hour_ms)
+    assert found["g"] == (10 * hour_ms, 11 * hour_ms)
+    assert rounds < 100
 
 
 # -- failures ------------------------------------------------------------------------------------------------------
