@@ -15,8 +15,7 @@ DISTRIBUTION: Final = "tangram-scheduler"
 PACKAGES: Final = ("scheduler", "queues", "topology")
 ROOT: Final = Path(__file__).parents[2]
 BYSTANDERS: Final = frozenset(
-    f"scheduler/simulate/{name}.py"
-    for name in ("cluster_workers", "fingerprint", "plots", "pictures", "store", "sweep", "workers")
+    f"scheduler/simulate/{name}.py" for name in ("cluster_workers", "fingerprint", "plots", "store", "sweep", "workers")
 )
 """They run simulations or show what came of them, and change no result."""
 TRACE_FILES: Final = ("openb_*.csv.gz", "sequences.tar.xz")
