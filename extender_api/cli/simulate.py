@@ -46,6 +46,8 @@ SWEEP: Final = "sweep"
 SWEEP_ABOUT: Final = "many runs of openb: policies × traces × seeds, on all cores or on a cluster, kept as they finish"
 INPUTS: Final = (
     Input("openb", "the published trace of 1,213 nodes with 6,212 GPUs"),
+    Input("philly", "a job list: who, when, how many GPUs, for how long"),
+    Input("manifests", "Kubernetes objects with times"),
     Input("generate", "a cluster and jobs made up from options: what if"),
 )
 
