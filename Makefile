@@ -48,11 +48,11 @@ format: setup ## let ruff put the code in form
 bench: setup ## benchmarks that need no cluster; tables here, JSON in benchmarks/out/
 	$(BIN)/python -m benchmarks
 
+bench-packing: setup ## packing beside the published figures, on the openb traces (two hours of one core; resumable)
+	$(BIN)/python -m benchmarks.packing
+
 bench-cluster: setup controlplane ## pods per second on the real control plane beside stock kube-scheduler
 	$(BIN)/python -m benchmarks --cluster
-
-bench-packing: setup ## how full the policies fill a cluster, beside published numbers; hours of CPU, goes on where it was
-	$(BIN)/python -m benchmarks.packing
 
 clean: ## remove .venv and caches in the checkout (not ~/.cache/tangram)
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis benchmarks/out

@@ -13,7 +13,7 @@ from typing import Final
 
 from benchmarks.report import console
 
-ALONE: Final = ("gangs", "kernels", "queues", "queue_rounds", "webhooks")
+ALONE: Final = ("decisions", "gangs", "kernels", "queues", "queue_rounds", "webhooks")
 WITH_CLUSTER: Final = ("throughput", "gang_cluster")
 
 

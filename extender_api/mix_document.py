@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+from scheduler.allocation import FULL_MILLI
 from scheduler.packing.mix import Mix, PodClass
 from scheduler.packing.refresh import Refresh
 
@@ -65,6 +66,8 @@ def read_mix(given: object) -> Mix:
         if not isinstance(entry, Mapping):
             raise MixError(f"{where} must be an object")
         fields = {field: _integer(entry.get(name, 0), f"{where}.{name}") for name, field in _INTEGERS.items()}
+        if fields["milli"] > FULL_MILLI:
+            raise MixError(f"{where}.milli is a part of a device, at most {FULL_MILLI}; it is {fields['milli']}")
         models = entry.get("models")
         if models is not None and not (isinstance(models, list) and all(isinstance(one, str) for one in models)):
             raise MixError(f"{where}.models must be a list of products, or null for all")

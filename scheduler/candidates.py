@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from queues.amounts import UNLIMITED
 from queues.order import Rank, Turns
+from queues.runtimes import Span
 from scheduler.cluster import Cluster
 from scheduler.gang_views import GangViews
 from scheduler.line import NO_FORM, Alike, Kind, Line, Mark, form_of
@@ -99,8 +100,7 @@ class Candidates:
         """What is known about room for the pod; None, and the group's `block`, when its queue does not let it start."""
         waiting, request = self._waiting[record.queue], record.request
         group.block, group.room, group.mark = None, None, waiting.mark
-        group.tried_rank = record.rank
-        group.tried_span = None if self._reservations is None else self._reservations.run_span(record)
+        group.tried_rank, group.tried_span = record.rank, self._run_span(record)
         if request is None:
             return None
         admission = self._cluster.admit(record)
@@ -130,7 +130,7 @@ class Candidates:
         """
         waiting, record = self._waiting[group.kind.queue], records[0]
         group.block, group.room, group.mark = None, None, waiting.mark
-        group.tried_rank, group.tried_span = record.rank, None
+        group.tried_rank, group.tried_span = group.pods[0].rank, self._run_span(group.pods[0])
         admission = self._cluster.admit_all(records)
         group.block = admission.reason or self._behind(waiting, record)
         if group.block is not None:
@@ -198,7 +198,10 @@ class Candidates:
         if not room.kept.reserved or self._reservations is None:
             return False
         first = group.pods[0]
-        return first.rank < group.tried_rank or self._reservations.run_span(first) != group.tried_span
+        return first.rank < group.tried_rank or self._run_span(first) != group.tried_span
+
+    def _run_span(self, record: PodRecord) -> Span | None:
+        return None if self._reservations is None else self._reservations.run_span(record)
 
     def _start_turns(self) -> None:
         accounts = self._cluster.accounts

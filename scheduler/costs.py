@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scheduler.kernels import feasible, score
+from scheduler.kernels.arrays import CPU, NO_DEVICES
 from scheduler.request import Request
 
 if TYPE_CHECKING:
@@ -56,7 +57,10 @@ class Costs:
             nodes, buffers = state.arrays, state.scratch
             feasible.holds(nodes, ask, stale, buffers.fits)
             state.policy.price(nodes, ask, stale, buffers)
-            score.settle(nodes, ask, stale, buffers, known.costs)
+            plain = ask.demand == NO_DEVICES and ask.pack_column == CPU
+            score.settle(
+                nodes.virtual, nodes.accelerated, nodes.pool, plain, stale, buffers.fits, buffers.cost, known.costs
+            )
         known.seen, known.epoch = log.now, epoch
         return known.costs
 

@@ -12,13 +12,15 @@ from scheduler.gang_parts import Bucket, Part
 from scheduler.ground import Ground, Slots
 from scheduler.kernels.arrays import CPU
 from scheduler.kernels.copies import MOST_COPIES
+from scheduler.kernels.score import POOL
 from scheduler.landscape import OUTSIDE, Landscape, Near
 from scheduler.request import Demand
 
 
 class DomainOrder:
     """Those of running members first, then as a group around the part takes its own, then those inside which fewer
-    domains of the preferred level are needed, then the fullest that has room, then by name.
+    domains of the preferred level are needed, then those that cost least by the placement policy, in whole devices,
+    then the fullest that has room, then by name.
     """
 
     def __init__(self, ground: Ground, landscape: Landscape) -> None:
@@ -44,13 +46,15 @@ class DomainOrder:
         if not numbers.size:
             return []
         free = np.bincount(ids, weights=self._free(part, slots), minlength=size + 1)
+        price = self._prices(part, slots, ids, size)
         pinned = set(layer.ids[part.pinned].tolist())
         fewest = self._spans(part, near, level, slots, ids, numbers.tolist())
         turn = {} if packing is None else self._turns(packing, part, slots, ids, times, numbers.tolist())
         return sorted(
             numbers.tolist(),
             key=lambda number: (
-                number not in pinned, turn.get(number, 0), fewest.get(number, 1), free[number], layer.paths[number],
+                number not in pinned, turn.get(number, 0), fewest.get(number, 1), price[number], free[number],
+                layer.paths[number],
             ),
         )  # fmt: skip
 
@@ -106,6 +110,28 @@ class DomainOrder:
         if any(bucket.request.demand is not Demand.NONE for bucket in part.all_buckets()):
             return np.asarray(arrays.idle[slots], np.int64)
         return np.asarray(np.maximum(arrays.free[slots, CPU], 0), np.int64)
+
+    def _prices(self, part: Part, slots: Slots, ids: NDArray[np.int64], size: int) -> NDArray[np.int64]:
+        """int64[size + 1]: what the cheapest places for the part cost in each domain, each pod looked at by itself.
+
+        In devices, since smaller differences say less than how full a domain is; 0 where the policy says nothing.
+        """
+        state = self._ground.cluster.state
+        prices = np.zeros(size + 1, np.int64)
+        unit = state.policy.device_cost
+        if not unit:
+            return prices
+        for bucket in part.all_buckets():
+            copies = self._ground.copies(bucket)[slots]
+            costs = state.costs.of(state, bucket.request)[slots] % POOL
+            order = np.lexsort((costs, ids))
+            before = np.cumsum(copies[order]) - copies[order]
+            before -= np.maximum.accumulate(np.where(np.diff(ids[order], prepend=-1) != 0, before, 0))
+            taken = np.clip(len(bucket.records) - before, 0, copies[order])
+            prices += np.bincount(ids[order], weights=taken * (costs[order] / unit), minlength=size + 1).astype(
+                np.int64
+            )
+        return prices
 
     def _spans(
         self, part: Part, near: Near, level: int, slots: Slots, ids: NDArray[np.int64], numbers: list[int]

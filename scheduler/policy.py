@@ -33,6 +33,11 @@ class Policy(Protocol):
         """Grows when costs change although no node does."""
         ...
 
+    @property
+    def device_cost(self) -> int:
+        """What the loss of a whole device is in costs; 0: costs say nothing of domains, which go by fullness."""
+        ...
+
     def price(self, nodes: NodeArrays, ask: Ask, slots: NDArray[np.int64], buffers: Scratch) -> None:
         """Writes to `buffers.cost` what the request costs on each of `slots` (int64[n]) where `buffers.fits` holds.
 
@@ -77,6 +82,11 @@ class PlacementPolicy:
     @property
     def epoch(self) -> int:
         """Never another."""
+        return 0
+
+    @property
+    def device_cost(self) -> int:
+        """See `Policy.device_cost`. The fullest domain comes first."""
         return 0
 
     def price(self, nodes: NodeArrays, ask: Ask, slots: NDArray[np.int64], buffers: Scratch) -> None:

@@ -131,7 +131,7 @@ class Roster:
         record = self.records.pop(uid, None)
         if record is not None:
             gang = record.gang
-            self._learner.gone(uid)
+            self._learner.gone(uid, ran=record.stage is Stage.BOUND)
             self.gangs.leave(record, ended=ended)
             if gang is not None:
                 self.line.changed(gang)

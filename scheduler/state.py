@@ -15,30 +15,15 @@ from scheduler.journal import Journal
 from scheduler.kernels import arrays as layout
 from scheduler.kernels import holding
 from scheduler.kernels.arrays import Ask, NodeArrays, Scratch
-from scheduler.kernels.devices import MOST_REST
+from scheduler.node_row import NO_MODEL, ModelKey, NodeRow, openable, room
 from scheduler.policy import PlacementPolicy, Policy
 from scheduler.request import Demand, Request
 from scheduler.shape import CORE_COLUMNS, Shape, resources_of, shape_of
-from topology.inventory import NodeInventory, ShareSupport
+from topology.inventory import NodeInventory
 
 __all__ = ["Ask", "ClusterState", "NodeArrays", "StateError"]
 
-MOST: Final = 1 << 56
-"""What a node says beyond this is taken as this; so sums stay far inside 64 bits."""
-MOST_MEMORY_MIB: Final = MOST_REST - 1
 REMEMBERED_REQUESTS: Final = 4096
-
-
-class ModelKey(NamedTuple):
-    """Nodes whose devices are alike: one product with one card memory (0 MiB: unknown), which take shares or do not."""
-
-    product: str
-    card_mib: int
-    takes_shares: bool
-
-
-NO_MODEL: Final = ModelKey("", 0, False)
-"""Of nodes whose devices are not modelled, and of those that have none."""
 
 
 class StateError(RuntimeError):
@@ -148,31 +133,11 @@ class ClusterState:
         self._arrays.device_column[slot] = -1
 
     def _write(self, slot: int, inventory: NodeInventory) -> None:
-        arrays = self._arrays
-        rank = arrays.rank[slot]
+        rank = self._arrays.rank[slot]
         self._blank(slot)
-        arrays.rank[slot] = rank
-        for resource, amount in inventory.facts.allocatable.items():
-            arrays.total[slot, self.columns[resource]] = min(amount, MOST)
-        arrays.free[slot] = arrays.total[slot]
-        arrays.virtual[slot] = inventory.virtual
-        arrays.pool[slot] = self.policy.pool_of(inventory)
-        arrays.accelerated[slot] = _accelerated(inventory)
-        if inventory.devices and inventory.device_resource is not None:
-            arrays.shares[slot] = inventory.shares is ShareSupport.YES and not inventory.virtual
-            arrays.device_column[slot] = self.columns[inventory.device_resource]
-            arrays.device_count[slot] = len(inventory.devices)
-            arrays.model[slot] = self._model(inventory, bool(arrays.shares[slot]))
-            for row, device in enumerate(inventory.devices):
-                memory_mib = min(device.memory_mib, MOST_MEMORY_MIB)
-                arrays.device_total_mib[slot, row] = memory_mib
-                arrays.device_free_mib[slot, row] = memory_mib
-                arrays.device_free_milli[slot, row] = FULL_MILLI
-                arrays.device_healthy[slot, row] = device.healthy
-                arrays.device_island[slot, row] = device.island
-                arrays.device_room_milli[slot, row], arrays.device_room_mib[slot, row] = self._room(slot, row)
-            arrays.idle[slot] = sum(device.healthy for device in inventory.devices)
-            arrays.openable[slot] = self._openable(slot)
+        self._arrays.rank[slot] = rank
+        row = NodeRow(slot, inventory, self.policy.pool_of(inventory))
+        row.write(self._arrays, self.columns, self.models)
         self._changed(slot)
 
     def _changed(self, slot: int) -> None:
@@ -200,10 +165,6 @@ class ClusterState:
         self.scratch = layout.scratch(want[0], want[2])
         self._shapes.clear()
         self.costs.clear()
-
-    def _model(self, inventory: NodeInventory, takes_shares: bool) -> int:
-        key = ModelKey(inventory.product or "", inventory.devices[0].memory_mib, takes_shares)
-        return self.models.setdefault(key, len(self.models))
 
     # -- requests ----------------------------------------------------------------------------------------------
 
@@ -273,31 +234,13 @@ class ClusterState:
             if request.demand is not Demand.NONE:
                 self._arrays.hosted[slot, layout.kind_of(request.demand, request.device_count)] += sign
         self._hold(slot, devices, sign)
-        self._arrays.openable[slot] = self._openable(slot)
+        self._arrays.openable[slot] = openable(self._arrays, slot)
         self._changed(slot)
 
     def _hold(self, slot: int, devices: tuple[DeviceShare, ...], sign: int) -> None:
         if devices:
             held = np.array([(share.index, share.milli, share.memory_mib) for share in devices], np.int64)
             holding.hold(self._arrays, slot, held, sign)
-
-    def _openable(self, slot: int) -> int:
-        arrays = self._arrays
-        if not arrays.device_count[slot]:
-            return 0
-        left = int(arrays.free[slot, arrays.device_column[slot]]) - int(arrays.shared[slot])
-        return max(min(int(arrays.idle[slot]), left), 0)
-
-    def _room(self, slot: int, row: int) -> tuple[int, int]:
-        """The largest fraction (the largest m ≤ free milli with m · total // 1000 ≤ free memory), and memory in MiB."""
-        arrays = self._arrays
-        if not arrays.device_healthy[slot, row]:
-            return 0, 0
-        milli = int(arrays.device_free_milli[slot, row])
-        total_mib, free_mib = int(arrays.device_total_mib[slot, row]), int(arrays.device_free_mib[slot, row])
-        if total_mib > 0:
-            milli = min(milli, ((free_mib + 1) * FULL_MILLI - 1) // total_mib)
-        return max(milli, 0), max(free_mib, 0)
 
     def validate(self) -> None:
         """Raises AssertionError when the arrays contradict the inventories or one another."""
@@ -313,10 +256,10 @@ class ClusterState:
         assert (arrays.idle == (arrays.device_healthy & (arrays.device_holders == 0)).sum(axis=1)).all()
         assert (arrays.shared == (arrays.device_sharers > 0).sum(axis=1)).all()
         for slot in self.slot_of.values():
-            assert arrays.openable[slot] == self._openable(slot), slot
+            assert arrays.openable[slot] == openable(self._arrays, slot), slot
             for row in range(int(arrays.device_count[slot])):
-                room = (arrays.device_room_milli[slot, row], arrays.device_room_mib[slot, row])
-                assert room == self._room(slot, row), (slot, row)
+                kept = (arrays.device_room_milli[slot, row], arrays.device_room_mib[slot, row])
+                assert kept == room(self._arrays, slot, row), (slot, row)
         for slot in self._vacant:
             assert not any(array[slot].any() for array in arrays if array is not arrays.device_column), slot
 
@@ -329,13 +272,6 @@ def held_mib(share: DeviceShare, total_mib: int) -> int:
     if share.milli >= FULL_MILLI or total_mib == 0:
         return total_mib
     return share.memory_mib or share.milli * total_mib // FULL_MILLI
-
-
-def _accelerated(inventory: NodeInventory) -> bool:
-    return inventory.device_resource is not None or inventory.shares in (
-        ShareSupport.MIG,
-        ShareSupport.REPLICAS,
-    )
 
 
 def _doubled(size: int, need: int) -> int:

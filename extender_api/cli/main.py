@@ -36,6 +36,7 @@ class CommandModule(Protocol):
 COMMANDS: Final = (
     Command("serve", "run Tangram beside kube-scheduler (or --offline: only the stateless API)"),
     Command("plan", "plan Kubernetes objects from files, without a cluster"),
+    Command("simulate", "what would happen: traces, job lists or manifests in virtual time"),
     Command("explain", "why a pod waits, or where it goes"),
     Command("queues", "the tree of queues, with bars: quota, share, used, waiting"),
     Command("queue", "queues by what they use now, refreshed: tangram queue top"),

@@ -6,10 +6,11 @@ import argparse
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, get_args
 
 from extender_api.cli import connection, output, queue_lines
 from extender_api.errors import TangramError
+from extender_api.settings import PolicyName
 
 POLICIES: Final = ("binpack", "spread")
 PLACES: Final = {"cpu": "nodes for pods without devices", "gpu": "nodes for pods with devices", "device": "devices"}
@@ -26,6 +27,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="YAML or JSON: objects, a List, or a whole plan document; - is standard input; may be repeated",
     )  # fmt: skip
     parser.add_argument("--now", metavar="TIME", help="the time to plan at, e.g. 2026-01-01T00:00:00Z (default: now)")
+    parser.add_argument(
+        "--policy", metavar="NAME", choices=get_args(PolicyName), help="how all places are chosen (binpack)"
+    )
     for place, about in PLACES.items():
         parser.add_argument(f"--placement-{place}", choices=POLICIES, help=f"how {about} are chosen (binpack)")
     parser.add_argument(
@@ -72,9 +76,13 @@ def _document(arguments: argparse.Namespace) -> dict[str, Any]:
     if arguments.now:
         options["now"] = arguments.now
     placement = {place: value for place in PLACES if (value := getattr(arguments, f"placement_{place}"))}
-    if placement:
+    if arguments.policy:
+        if placement:
+            raise UnreadableFile("--policy says how all places are chosen: drop it, or the options --placement-…")
+        options["placement"] = arguments.policy
+    elif placement:
         given = options.get("placement")
-        given = dict.fromkeys(PLACES, given) if isinstance(given, str) else given or {}
+        given = dict.fromkeys(PLACES, given) if given in POLICIES else given if isinstance(given, dict) else {}
         options["placement"] = {**given, **placement}
     return {"objects": objects, "options": options}
 

@@ -167,7 +167,11 @@ class Scratch(NamedTuple):
     opened: NDArray[np.int64]
     """[S]: untouched devices that the request would take."""
     left: NDArray[np.int64]
-    """[S]: milli that a share leaves on all its devices together."""
+    """[S]: milli or MiB that its devices have together: after packing, before otherwise (`sharing.weigh`)."""
+    room: NDArray[np.int64]
+    """[S]: milli that are free on all devices."""
+    taken: NDArray[np.int64]
+    """[S]: milli that the request takes."""
     cost: NDArray[np.int64]
     """[S]: what the policy says."""
     codes: NDArray[np.int64]
@@ -186,6 +190,8 @@ def scratch(slots: int, devices: int) -> Scratch:
         fits=np.zeros(slots, np.bool_),
         opened=np.zeros(slots, np.int64),
         left=np.zeros(slots, np.int64),
+        room=np.zeros(slots, np.int64),
+        taken=np.zeros(slots, np.int64),
         cost=np.zeros(slots, np.int64),
         codes=np.zeros(slots, np.int64),
         numbers=np.zeros(slots, np.int64),

@@ -2,7 +2,8 @@
 
 Each score is an integer, truncated towards zero, of which the greatest wins; the cost is 100 less it, at least 0. The
 scale of a node is 128 cores and 8 devices; scores of larger nodes may fall below 0. A share takes the device with least
-room. Kernels write to `cost` (int64[S]) for each of `slots` (int64[n]) where `fits` (bool[S]) holds.
+room. Kernels come after `sharing.weigh`, read what it wrote, and write `buffers.cost` for each of `slots` (int64[n])
+where `buffers.fits` holds.
 """
 
 from __future__ import annotations
@@ -11,9 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scheduler.kernels._jit import kernel
-from scheduler.kernels.arrays import CPU, KINDS, MOST_IN_KIND, NO_DEVICES, SHARE, Ask, NodeArrays
+from scheduler.kernels.arrays import CPU, MOST_IN_KIND, NO_DEVICES, SHARE, Ask, NodeArrays, Scratch
 from scheduler.kernels.holding import FULL
-from scheduler.kernels.sharing import is_counted, room_in_all, taken_in_all
 
 BEST = 100
 NODE_CPU = 128_000
@@ -21,86 +21,79 @@ NODE_MILLI = 8 * FULL
 
 
 @kernel
-def dotprod_costs(
-    nodes: NodeArrays, ask: Ask, slots: NDArray[np.int64], fits: NDArray[np.bool_], cost: NDArray[np.int64]
-) -> None:
+def dotprod_costs(nodes: NodeArrays, ask: Ask, slots: NDArray[np.int64], buffers: Scratch) -> None:
     """By the product of what is free and what is asked, of CPU and of devices: the least product wins."""
-    rows = np.zeros(max(nodes.device_room_milli.shape[1], ask.devices), np.int64)
+    free = nodes.free
+    fits, room, taken, cost = buffers.fits, buffers.room, buffers.taken, buffers.cost
+    asked = ask.cpu_milli / NODE_CPU
     for index in range(slots.size):
         slot = slots[index]
-        if not fits[slot]:
-            continue
-        cpu, milli = max(nodes.free[slot, CPU], 0), room_in_all(nodes, ask, slot)
-        taken = taken_in_all(nodes, ask, slot, rows)
-        product = cpu / NODE_CPU * (ask.cpu_milli / NODE_CPU) + milli / NODE_MILLI * (taken / NODE_MILLI)
-        cost[slot] = max(BEST - int(100 * (1 - product / 2)), 0)
+        if fits[slot]:
+            product = max(free[slot, CPU], 0) / NODE_CPU * asked + room[slot] / NODE_MILLI * (taken[slot] / NODE_MILLI)
+            cost[slot] = max(BEST - int(100 * (1 - product / 2)), 0)
 
 
 @kernel
-def bestfit_costs(
-    nodes: NodeArrays, ask: Ask, slots: NDArray[np.int64], fits: NDArray[np.bool_], cost: NDArray[np.int64]
-) -> None:
+def bestfit_costs(nodes: NodeArrays, ask: Ask, slots: NDArray[np.int64], buffers: Scratch) -> None:
     """By what stays free, of CPU and of devices alike."""
-    rows = np.zeros(max(nodes.device_room_milli.shape[1], ask.devices), np.int64)
+    free = nodes.free
+    fits, room, taken, cost = buffers.fits, buffers.room, buffers.taken, buffers.cost
+    asked = ask.cpu_milli
     for index in range(slots.size):
         slot = slots[index]
-        if not fits[slot]:
-            continue
-        cpu = nodes.free[slot, CPU] - ask.cpu_milli
-        milli = room_in_all(nodes, ask, slot) - taken_in_all(nodes, ask, slot, rows)
-        cost[slot] = max(BEST - int(100 * (1 - (0.5 * cpu / NODE_CPU + 0.5 * milli / NODE_MILLI))), 0)
+        if fits[slot]:
+            cpu, milli = free[slot, CPU] - asked, room[slot] - taken[slot]
+            cost[slot] = max(BEST - int(100 * (1 - (0.5 * cpu / NODE_CPU + 0.5 * milli / NODE_MILLI))), 0)
 
 
 @kernel
-def gpu_packing_costs(
-    nodes: NodeArrays, ask: Ask, slots: NDArray[np.int64], fits: NDArray[np.bool_], cost: NDArray[np.int64]
-) -> None:
-    """Devices in use first, then idle ones of nodes in use, then idle nodes with few devices."""
-    rows = np.zeros(max(nodes.device_room_milli.shape[1], ask.devices), np.int64)
+def gpu_packing_costs(nodes: NodeArrays, ask: Ask, slots: NDArray[np.int64], buffers: Scratch) -> None:
+    """Devices in use first, then untouched ones of nodes in use, then untouched nodes with few devices."""
+    free = nodes.free
+    total = nodes.total
+    idle = nodes.idle
+    device_count = nodes.device_count
+    device_column = nodes.device_column
+    fits, opened, left, cost = buffers.fits, buffers.opened, buffers.left, buffers.cost
+    demand = ask.demand
+    asked = ask.device_column
     for index in range(slots.size):
         slot = slots[index]
         if not fits[slot]:
             continue
         score = 0
-        if ask.demand != NO_DEVICES:
-            count, idle = int(nodes.device_count[slot]), int(nodes.idle[slot])
-            if is_counted(nodes, ask, slot):
-                count = nodes.total[slot, ask.device_column]
-                idle = nodes.free[slot, ask.device_column]
-            opened, rest = ask.devices, 0
-            if ask.demand == SHARE:
-                taken_in_all(nodes, ask, slot, rows)
-                opened = 0
-                for k in range(ask.devices):
-                    opened += 1 if nodes.device_holders[slot, rows[k]] == 0 else 0
-                    rest += nodes.device_room_milli[slot, rows[k]] * 100 // FULL
-            if idle >= count:
+        if demand != NO_DEVICES:
+            count, untouched = int(device_count[slot]), idle[slot]
+            if demand != SHARE and (count == 0 or device_column[slot] != asked):
+                count, untouched = total[slot, asked], free[slot, asked]
+            opens = opened[slot] if demand == SHARE else ask.devices
+            if untouched >= count:
                 score = max(33 - count, count)
-            elif opened >= 1:
-                score = max(50 - opened, 33)
+            elif opens >= 1:
+                score = max(50 - opens, 33)
             else:
-                score = max(100 - rest // 10, 50)
+                score = max(100 - left[slot] * 100 // FULL // 10, 50)
         cost[slot] = max(BEST - score, 0)
 
 
 @kernel
-def gpu_clustering_costs(
-    nodes: NodeArrays, ask: Ask, slots: NDArray[np.int64], fits: NDArray[np.bool_], cost: NDArray[np.int64]
-) -> None:
-    """Nodes that host pods of the same kind (shares, one device, two, ...), then idle ones; of those the fullest."""
-    kind = 0 if ask.demand == SHARE else min(ask.devices, MOST_IN_KIND)  # see `kind_of`
+def gpu_clustering_costs(nodes: NodeArrays, ask: Ask, slots: NDArray[np.int64], buffers: Scratch) -> None:
+    """Nodes that host pods of the same kind (shares, one device, two, …), then untouched ones; of those the fullest."""
+    hosted = nodes.hosted
+    fits, room, cost = buffers.fits, buffers.room, buffers.cost
+    demand = ask.demand
+    kind = 0 if demand == SHARE else min(ask.devices, MOST_IN_KIND)  # see `arrays.kind_of`
     for index in range(slots.size):
         slot = slots[index]
         if not fits[slot]:
             continue
         score = 0
-        if ask.demand != NO_DEVICES:
-            same = nodes.hosted[slot, kind] > 0
+        if demand != NO_DEVICES:
             others = False
-            for other in range(KINDS):
-                others = others or (other != kind and nodes.hosted[slot, other] > 0)
-            score = 25 * max(NODE_MILLI - room_in_all(nodes, ask, slot), 0) // NODE_MILLI
-            if same:
+            for other in range(hosted.shape[1]):
+                others = others or (other != kind and hosted[slot, other] > 0)
+            score = 25 * max(NODE_MILLI - room[slot], 0) // NODE_MILLI
+            if hosted[slot, kind] > 0:
                 score += 50 if others else 75
             elif not others:
                 score += 25

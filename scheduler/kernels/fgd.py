@@ -4,8 +4,8 @@ The fragmentation of a node is, over the tasks that the cluster mostly gets, the
 cannot use: in milli-GPU, weighted by popularity. The score is an integer from 0 to 100, by the logistic function of the
 change in devices; the coarse steps leave many ties, which the order of nodes breaks.
 
-Here alone kernels calculate in floats. Sums go task by task into six parts, which are added in one order, so that equal
-machines give equal scores.
+Here and in `classic` alone kernels calculate in floats. Sums go task by task into six parts, which are added in one
+order, so that equal machines give equal scores.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scheduler.kernels._jit import inner, kernel
-from scheduler.kernels.arrays import CPU, NO_DEVICES, SHARE, Ask, NodeArrays
+from scheduler.kernels.arrays import CPU, NO_DEVICES, SHARE, Ask, NodeArrays, Scratch
 from scheduler.kernels.holding import FULL
-from scheduler.kernels.sharing import is_among, is_counted, is_repeated, offers, room_after
+from scheduler.kernels.sharing import is_among, is_repeated, room_after
 
 if TYPE_CHECKING:
     from scheduler.packing.fgd_mix import FgdTasks
@@ -28,8 +28,18 @@ BEST = 100
 
 
 @inner
-def fragmentation(tasks: FgdTasks, model: int, cpu: int, rooms: NDArray[np.int64], count: int) -> float:
-    """F of a node with `cpu` free milli and `rooms` (int64[count]) free milli on its devices."""
+def fragmentation(
+    task_cpu: NDArray[np.int64],
+    task_milli: NDArray[np.int64],
+    task_devices: NDArray[np.int64],
+    popularity: NDArray[np.float64],
+    allowed: NDArray[np.bool_],
+    model: int,
+    cpu: int,
+    rooms: NDArray[np.int64],
+    count: int,
+) -> float:
+    """F of a node with `cpu` free milli and `rooms` (int64[count]) free milli on its devices; see `FgdTasks`."""
     total = 0
     for row in range(count):
         total += rooms[row]
@@ -39,26 +49,26 @@ def fragmentation(tasks: FgdTasks, model: int, cpu: int, rooms: NDArray[np.int64
     plain = 0.0
     plain_short = 0.0
     foreign = 0.0
-    for t in range(tasks.cpu.size):
-        part = tasks.popularity[t]
-        suffices = cpu >= tasks.cpu[t]
-        if tasks.devices[t] == 0:
+    for t in range(task_cpu.size):
+        part = popularity[t]
+        suffices = cpu >= task_cpu[t]
+        if task_devices[t] == 0:
             if suffices:
                 plain += part * total
             else:
                 plain_short += part * total
             continue
-        if model >= tasks.allowed.shape[1] or not tasks.allowed[t, model]:
+        if model >= allowed.shape[1] or not allowed[t, model]:
             foreign += part * total
             continue
         fitting = 0
         small = 0
         for row in range(count):
-            if rooms[row] >= tasks.milli[t]:
+            if rooms[row] >= task_milli[t]:
                 fitting += 1
             else:
                 small += rooms[row]
-        if fitting >= tasks.devices[t]:
+        if fitting >= task_devices[t]:
             if suffices:
                 enough_cpu += part * small
             else:
@@ -76,94 +86,97 @@ def score_of(before: float, after: float) -> int:
     return int(100 * (1 / (1 + math.exp(-(before - after) / FULL))))
 
 
-@inner
-def choose(
-    nodes: NodeArrays, ask: Ask, tasks: FgdTasks, slot: int, rooms: NDArray[np.int64], rows: NDArray[np.int64]
-) -> int:
-    """Chooses devices for a share on a slot where it fits, one after the other: the first with the greatest score.
-
-    `rooms` (int64[D]) are the free milli before, and afterwards those after. Returns the last score.
-    """
-    count = nodes.device_count[slot]
-    cpu = nodes.free[slot, CPU]
-    may_open = nodes.openable[slot]
-    best_score = 0
-    for k in range(ask.devices):
-        before = fragmentation(tasks, nodes.model[slot], cpu if k == 0 else cpu - ask.cpu_milli, rooms, count)
-        best = -1
-        best_score = -1
-        for row in range(count):
-            if not offers(nodes, ask, slot, row, may_open) or is_among(rows, k, row):
-                continue
-            if k == 0 and is_repeated(nodes, slot, row):
-                continue
-            room = rooms[row]
-            rooms[row] = room_after(nodes, ask, slot, row)
-            score = score_of(before, fragmentation(tasks, nodes.model[slot], cpu - ask.cpu_milli, rooms, count))
-            rooms[row] = room
-            if score > best_score:
-                best, best_score = row, score
-        rows[k] = best
-        may_open -= 1 if nodes.device_holders[slot, best] == 0 else 0
-        rooms[best] = room_after(nodes, ask, slot, best)
-    return best_score
-
-
 @kernel
-def fgd_costs(
-    nodes: NodeArrays,
-    ask: Ask,
-    tasks: FgdTasks,
-    slots: NDArray[np.int64],
-    fits: NDArray[np.bool_],
-    cost: NDArray[np.int64],
-) -> None:
-    """Writes to `cost` (int64[S]) for each of `slots` (int64[n]) where `fits` (bool[S]) holds: 100 less the score.
+def fgd_costs(nodes: NodeArrays, ask: Ask, tasks: FgdTasks, slots: NDArray[np.int64], buffers: Scratch) -> None:
+    """Writes to `buffers.cost`, for each of `slots` (int64[n]) where `buffers.fits` holds, 100 less the score.
 
-    Devices that are only counted leave no fragments: their change is 0.
+    Devices of a share are chosen one after the other, the first with the greatest score; `buffers.rows` holds the
+    choice on the last slot. Devices that are only counted leave no fragments: their change is 0.
     """
-    width = nodes.device_room_milli.shape[1]
-    rooms = np.zeros(width, np.int64)
-    rows = np.zeros(max(width, ask.devices), np.int64)
+    cpus, millis, counts, popularity, allowed = tasks.cpu, tasks.milli, tasks.devices, tasks.popularity, tasks.allowed
+    fits, cost, rows = buffers.fits, buffers.cost, buffers.rows
+    free = nodes.free
+    model = nodes.model
+    device_count = nodes.device_count
+    device_column = nodes.device_column
+    openable = nodes.openable
+    healthy = nodes.device_healthy
+    room_milli = nodes.device_room_milli
+    room_mib = nodes.device_room_mib
+    free_milli = nodes.device_free_milli
+    free_mib = nodes.device_free_mib
+    total_mib = nodes.device_total_mib
+    holders = nodes.device_holders
+    offer = nodes.device_room_milli if ask.milli > 0 else nodes.device_room_mib
+    need = ask.milli if ask.milli > 0 else ask.mib
+    demand = ask.demand
+    rooms = np.zeros(room_milli.shape[1], np.int64)
     for index in range(slots.size):
         slot = slots[index]
         if not fits[slot]:
             continue
-        count = nodes.device_count[slot]
+        kind, count, cpu = model[slot], int(device_count[slot]), free[slot, CPU]
         for row in range(count):
-            rooms[row] = nodes.device_room_milli[slot, row]
-        if ask.demand == SHARE:
-            cost[slot] = BEST - choose(nodes, ask, tasks, slot, rooms, rows)
+            rooms[row] = room_milli[slot, row]
+        before = fragmentation(cpus, millis, counts, popularity, allowed, kind, cpu, rooms, count)
+        cpu -= ask.cpu_milli
+        if demand == SHARE:
+            may_open = openable[slot]
+            best_score = 0
+            for k in range(ask.devices):
+                best = -1
+                best_score = -1
+                if k > 0:
+                    before = fragmentation(cpus, millis, counts, popularity, allowed, kind, cpu, rooms, count)
+                for row in range(count):
+                    if offer[slot, row] < need or (may_open <= 0 and holders[slot, row] == 0):
+                        continue
+                    if is_among(rows, k, row):
+                        continue
+                    if k == 0 and is_repeated(slot, row, room_milli, room_mib, total_mib, holders):
+                        continue
+                    room = rooms[row]
+                    rooms[row] = room_after(
+                        int(free_milli[slot, row]), free_mib[slot, row], total_mib[slot, row], ask.milli, ask.mib
+                    )
+                    after = fragmentation(cpus, millis, counts, popularity, allowed, kind, cpu, rooms, count)
+                    rooms[row] = room
+                    score = score_of(before, after)
+                    if score > best_score:
+                        best, best_score = row, score
+                rows[k] = best
+                may_open -= 1 if holders[slot, best] == 0 else 0
+                rooms[best] = room_after(
+                    int(free_milli[slot, best]), free_mib[slot, best], total_mib[slot, best], ask.milli, ask.mib
+                )
+            cost[slot] = BEST - best_score
             continue
-        before = fragmentation(tasks, nodes.model[slot], nodes.free[slot, CPU], rooms, count)
-        if ask.demand != NO_DEVICES and not is_counted(nodes, ask, slot):
-            left = ask.devices
+        if demand != NO_DEVICES and count > 0 and device_column[slot] == ask.device_column:
+            wanted = ask.devices
             for row in range(count):
-                if left > 0 and nodes.device_holders[slot, row] == 0 and nodes.device_healthy[slot, row]:
+                if wanted > 0 and holders[slot, row] == 0 and healthy[slot, row]:
                     rooms[row] = 0
-                    left -= 1
-        after = fragmentation(tasks, nodes.model[slot], nodes.free[slot, CPU] - ask.cpu_milli, rooms, count)
+                    wanted -= 1
+        after = fragmentation(cpus, millis, counts, popularity, allowed, kind, cpu, rooms, count)
         cost[slot] = BEST - score_of(before, after)
-
-
-@kernel
-def fgd_rows(nodes: NodeArrays, ask: Ask, tasks: FgdTasks, slot: int, rows: NDArray[np.int64]) -> None:
-    """Writes to the first of `rows` the devices of a share on a slot where it fits."""
-    rooms = np.zeros(nodes.device_room_milli.shape[1], np.int64)
-    for row in range(nodes.device_count[slot]):
-        rooms[row] = nodes.device_room_milli[slot, row]
-    choose(nodes, ask, tasks, slot, rooms, rows)
 
 
 @kernel
 def fragmentation_in_all(nodes: NodeArrays, tasks: FgdTasks, end: int) -> float:
     """The sum of the fragmentation of the slots below `end`, in milli-GPU."""
-    rooms = np.zeros(nodes.device_room_milli.shape[1], np.int64)
+    cpus, millis, counts, popularity, allowed = tasks.cpu, tasks.milli, tasks.devices, tasks.popularity, tasks.allowed
+    free = nodes.free
+    model = nodes.model
+    device_count = nodes.device_count
+    room_milli = nodes.device_room_milli
+    rooms = np.zeros(room_milli.shape[1], np.int64)
     total = 0.0
     for slot in range(end):
-        count = nodes.device_count[slot]
+        count = int(device_count[slot])
         for row in range(count):
-            rooms[row] = nodes.device_room_milli[slot, row]
+            rooms[row] = room_milli[slot, row]
         if count > 0:
-            total += fragmentation(tasks, nodes.model[slot], nodes.free[slot, CPU], rooms, count)
+            total += fragmentation(
+                cpus, millis, counts, popularity, allowed, model[slot], free[slot, CPU], rooms, count
+            )
     return total

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scheduler.kernels._jit import kernel
-from scheduler.kernels.arrays import CPU, NO_DEVICES, Ask, NodeArrays, Rules, Scratch
+from scheduler.kernels.arrays import CPU, Ask, NodeArrays, Rules, Scratch
 
 # The parts of a cost stand one above the other in one integer, so that comparing costs compares part by part. Below
 # stands what the policy says.
@@ -79,18 +79,22 @@ def plain_costs(
 
 
 @kernel
-def settle(nodes: NodeArrays, ask: Ask, slots: NDArray[np.int64], buffers: Scratch, settled: NDArray[np.int64]) -> None:
-    """Writes to `settled` (int64[S]) for each of `slots` (int64[n]) the policy's cost and what comes before policies.
+def settle(
+    virtual: NDArray[np.bool_],
+    accelerated: NDArray[np.bool_],
+    pool: NDArray[np.int64],
+    plain: bool,
+    slots: NDArray[np.int64],
+    fits: NDArray[np.bool_],
+    cost: NDArray[np.int64],
+    settled: NDArray[np.int64],
+) -> None:
+    """Writes to `settled` for each of `slots` (int64[n]) the policy's cost and what comes before policies.
 
-    The policy's is `buffers.cost`, where `buffers.fits` holds. Pods without devices: nodes that have none first. Then
-    the order of pools. Virtual nodes cost the same, more than any real one. DOES_NOT_FIT where there is no room.
+    The policy's is `cost`, where `fits` holds; all other arrays are [S]. `plain`: the request asks for no devices or
+    parts of them, and goes to nodes that have none first. Then the order of pools. Virtual nodes cost the same, more
+    than any real one. DOES_NOT_FIT where there is no room.
     """
-    virtual = nodes.virtual
-    accelerated = nodes.accelerated
-    pool = nodes.pool
-    fits = buffers.fits
-    cost = buffers.cost
-    plain = ask.demand == NO_DEVICES and ask.pack_column == CPU
     for index in range(slots.size):
         slot = slots[index]
         if not fits[slot]:

@@ -1,4 +1,4 @@
-"""What a share leaves of a device, and the plain way to choose devices for it: those with least room."""
+"""What a request finds and takes of the devices of nodes, in thousandths of devices."""
 
 from __future__ import annotations
 
@@ -6,29 +6,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scheduler.kernels._jit import inner, kernel
-from scheduler.kernels.arrays import NO_DEVICES, SHARE, Ask, NodeArrays
+from scheduler.kernels.arrays import NO_DEVICES, SHARE, Ask, NodeArrays, Scratch
 from scheduler.kernels.holding import FULL
 
 MOST_ROOM = 1 << 62
 
 
 @inner
-def room_after(nodes: NodeArrays, ask: Ask, slot: int, row: int) -> int:
-    """The largest fraction that a device still takes after one part of the share; see `holding.hold`."""
-    left = int(nodes.device_free_milli[slot, row]) - ask.milli
-    total_mib = nodes.device_total_mib[slot, row]
+def room_after(free_milli: int, free_mib: int, total_mib: int, milli: int, mib: int) -> int:
+    """The largest fraction that a device still takes after a share of it; see `holding.hold`."""
+    left = free_milli - milli
     if total_mib > 0:
-        taken = ask.mib if ask.milli == 0 else ask.milli * total_mib // FULL
-        left = min(left, ((nodes.device_free_mib[slot, row] - taken + 1) * FULL - 1) // total_mib)
+        taken = mib if milli == 0 else milli * total_mib // FULL
+        left = min(left, ((free_mib - taken + 1) * FULL - 1) // total_mib)
     return max(left, 0)
-
-
-@inner
-def offers(nodes: NodeArrays, ask: Ask, slot: int, row: int, may_open: int) -> bool:
-    """Whether a device has room for one part of the share, given how many untouched ones may be opened."""
-    room = nodes.device_room_milli[slot, row] if ask.milli > 0 else nodes.device_room_mib[slot, row]
-    need = ask.milli if ask.milli > 0 else ask.mib
-    return bool(room >= need and (may_open > 0 or nodes.device_holders[slot, row] > 0))
 
 
 @inner
@@ -41,67 +32,84 @@ def is_among(rows: NDArray[np.int64], count: int, row: int) -> bool:
 
 
 @inner
-def is_repeated(nodes: NodeArrays, slot: int, row: int) -> bool:
-    """Whether an earlier device of the node is the same to every share."""
+def is_repeated(
+    slot: int,
+    row: int,
+    room_milli: NDArray[np.int64],
+    room_mib: NDArray[np.int64],
+    total_mib: NDArray[np.int64],
+    holders: NDArray[np.int32],
+) -> bool:
+    """Whether an earlier device of the node is the same to every share. All arrays are [S, D]."""
     for other in range(row):
         if (
-            nodes.device_room_milli[slot, other] == nodes.device_room_milli[slot, row]
-            and nodes.device_room_mib[slot, other] == nodes.device_room_mib[slot, row]
-            and nodes.device_total_mib[slot, other] == nodes.device_total_mib[slot, row]
-            and (nodes.device_holders[slot, other] == 0) == (nodes.device_holders[slot, row] == 0)
+            room_milli[slot, other] == room_milli[slot, row]
+            and room_mib[slot, other] == room_mib[slot, row]
+            and total_mib[slot, other] == total_mib[slot, row]
+            and (holders[slot, other] == 0) == (holders[slot, row] == 0)
         ):
             return True
     return False
 
 
-@inner
-def tightest(nodes: NodeArrays, ask: Ask, slot: int, rows: NDArray[np.int64]) -> int:
-    """Writes to `rows` the devices with least room that suffice, the lowest index first among equals.
-
-    Of a share, on a slot where it fits. Returns the milli that is taken of them.
-    """
-    may_open = nodes.openable[slot]
-    taken = 0
-    for k in range(ask.devices):
-        best = -1
-        least = MOST_ROOM
-        for row in range(nodes.device_count[slot]):
-            room = nodes.device_room_milli[slot, row]
-            if room < least and offers(nodes, ask, slot, row, may_open) and not is_among(rows, k, row):
-                best, least = row, room
-        rows[k] = best
-        may_open -= 1 if nodes.device_holders[slot, best] == 0 else 0
-        taken += least - room_after(nodes, ask, slot, best)
-    return taken
-
-
-@inner
-def is_counted(nodes: NodeArrays, ask: Ask, slot: int) -> bool:
-    """Whether whole devices are asked for that the node only counts."""
-    modelled = nodes.device_count[slot] > 0 and nodes.device_column[slot] == ask.device_column
-    return bool(ask.demand != NO_DEVICES and ask.demand != SHARE and not modelled)
-
-
-@inner
-def room_in_all(nodes: NodeArrays, ask: Ask, slot: int) -> int:
-    """The milli that are free on all devices together; those asked for that are only counted are whole ones."""
-    total = 0
-    for row in range(nodes.device_count[slot]):
-        total += nodes.device_room_milli[slot, row]
-    if is_counted(nodes, ask, slot):
-        total += max(nodes.free[slot, ask.device_column], 0) * FULL
-    return total
-
-
-@inner
-def taken_in_all(nodes: NodeArrays, ask: Ask, slot: int, rows: NDArray[np.int64]) -> int:
-    """The milli that the request takes on a slot where it fits, of the tightest devices; `rows` is overwritten."""
-    if ask.demand == SHARE:
-        return tightest(nodes, ask, slot, rows)
-    return ask.devices * FULL if ask.demand != NO_DEVICES else 0
-
-
 @kernel
-def tightest_rows(nodes: NodeArrays, ask: Ask, slot: int, rows: NDArray[np.int64]) -> None:
-    """See `tightest`."""
-    tightest(nodes, ask, slot, rows)
+def weigh(nodes: NodeArrays, ask: Ask, slots: NDArray[np.int64], buffers: Scratch) -> None:
+    """Chooses for a share, on each of `slots` (int64[n]) where it fits, the devices with least room that suffice.
+
+    Of equals the lowest index; no more untouched ones than may be opened. Reads `buffers.fits`. Writes `room`: what is
+    free on all devices, those asked for that are only counted being whole ones; `taken`: what the request takes, whole
+    devices too; for shares `opened`: untouched devices that it takes, and `left`: the room of the chosen ones before.
+    `rows` holds the choice on the last slot.
+    """
+    fits = buffers.fits
+    rows = buffers.rows
+    free = nodes.free
+    device_count = nodes.device_count
+    device_column = nodes.device_column
+    openable = nodes.openable
+    room_milli = nodes.device_room_milli
+    offer = nodes.device_room_milli if ask.milli > 0 else nodes.device_room_mib
+    need = ask.milli if ask.milli > 0 else ask.mib
+    free_milli = nodes.device_free_milli
+    free_mib = nodes.device_free_mib
+    total_mib = nodes.device_total_mib
+    holders = nodes.device_holders
+    demand = ask.demand
+    asked = ask.device_column
+    count = ask.devices
+    room, taken, opened, left = buffers.room, buffers.taken, buffers.opened, buffers.left
+    for index in range(slots.size):
+        slot = slots[index]
+        if not fits[slot]:
+            continue
+        total = 0
+        for row in range(device_count[slot]):
+            total += room_milli[slot, row]
+        takes = 0
+        if demand == SHARE:
+            may_open = openable[slot]
+            before = 0
+            fresh = 0
+            for k in range(count):
+                best = -1
+                least = MOST_ROOM
+                for row in range(device_count[slot]):
+                    suits = offer[slot, row] >= need and (may_open > 0 or holders[slot, row] > 0)
+                    if suits and room_milli[slot, row] < least and not is_among(rows, k, row):
+                        best, least = row, room_milli[slot, row]
+                rows[k] = best
+                untouched = holders[slot, best] == 0
+                may_open -= 1 if untouched else 0
+                fresh += 1 if untouched else 0
+                before += least
+                takes += least - room_after(
+                    int(free_milli[slot, best]), free_mib[slot, best], total_mib[slot, best], ask.milli, ask.mib
+                )
+            opened[slot] = fresh
+            left[slot] = before
+        elif demand != NO_DEVICES:
+            takes = count * FULL
+            if device_count[slot] == 0 or device_column[slot] != asked:
+                total += max(free[slot, asked], 0) * FULL
+        room[slot] = total
+        taken[slot] = takes

@@ -45,7 +45,7 @@ def warm() -> float:
     holding.hold(nodes, 0, np.zeros((1, 3), np.int64), 1)
     score.share_costs(nodes, 0, slots, buffers)
     score.plain_costs(nodes, ask, rules, slots, buffers.fits, buffers.cost)
-    score.settle(nodes, ask, slots, buffers, cost)
+    score.settle(nodes.virtual, nodes.accelerated, nodes.pool, True, slots, buffers.fits, buffers.cost, cost)
     score.cheapest(cost, np.ones(1, np.bool_), nodes.rank)
     diagnose.unsuited(nodes, ask, buffers, 1)
     diagnose.short_of_resources(nodes, ask, buffers, 1)
@@ -55,21 +55,15 @@ def warm() -> float:
     room = np.zeros((1, rest_tables.STEPS + 1, 1, 1), np.int64)
     rest_tables.fill_shares(items, items, worth, room)
     rest_tables.fill_whole(items, items, worth, room, np.zeros((1, 2, 1, 1), np.int64))
-    tables = build(Mix((), ()), NOTHING, BALANCED)
-    rsv.rsv_costs(nodes, ask, tables, slots, buffers)
-    rsv.rsv_rows(nodes, ask, tables, 0, buffers.rows)
+    rsv.rsv_costs(nodes, ask, build(Mix((), ()), NOTHING, BALANCED), slots, buffers)
     tasks = fgd_tasks(Mix((), ()), NOTHING)
-    fgd.fgd_costs(nodes, ask, tasks, slots, buffers.fits, buffers.cost)
-    fgd.fgd_rows(nodes, ask, tasks, 0, buffers.rows)
+    fgd.fgd_costs(nodes, ask, tasks, slots, buffers)
     fgd.fragmentation_in_all(nodes, tasks, 1)
-    for costs in (
-        classic.bestfit_costs,
-        classic.dotprod_costs,
-        classic.gpu_packing_costs,
-        classic.gpu_clustering_costs,
-    ):
-        costs(nodes, ask, slots, buffers.fits, buffers.cost)
-    sharing.tightest_rows(nodes, ask, 0, buffers.rows)
+    sharing.weigh(nodes, ask, slots, buffers)
+    classic.bestfit_costs(nodes, ask, slots, buffers)
+    classic.dotprod_costs(nodes, ask, slots, buffers)
+    classic.gpu_packing_costs(nodes, ask, slots, buffers)
+    classic.gpu_clustering_costs(nodes, ask, slots, buffers)
     return time.perf_counter() - began
 
 

@@ -14,8 +14,8 @@ from scheduler.packing.figures import DEVICE_MILLI, Figures
 class Blocks(NamedTuple):
     """B classes of such pods, those with most demand first; M models.
 
-    The room of a node with f free devices, c milli-CPU and m bytes is worth (packing.md, 4.5) the sum over the classes
-    allowed there of q · min(f // devices, c // cpu, m // memory), without the part of what a class does not ask for.
+    The room of a node with f free devices, c milli-CPU and m bytes is worth the sum over the classes allowed there of
+    q · min(f // devices, c // cpu, m // memory), without the part of what a class does not ask for.
     """
 
     q: NDArray[np.int64]

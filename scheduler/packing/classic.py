@@ -28,6 +28,11 @@ class Alike:
         """See `Policy.epoch`."""
         return self._epoch
 
+    @property
+    def device_cost(self) -> int:
+        """See `Policy.device_cost`."""
+        return 0
+
     def price(self, nodes: NodeArrays, ask: Ask, slots: NDArray[np.int64], buffers: Scratch) -> None:
         """See `Policy.price`."""
         if ask.demand == NO_DEVICES and ask.pack_column != CPU:
@@ -40,7 +45,7 @@ class Alike:
 
     def choose(self, nodes: NodeArrays, ask: Ask, slot: int, buffers: Scratch) -> None:
         """See `Policy.choose`."""
-        sharing.tightest_rows(nodes, ask, slot, buffers.rows)
+        sharing.weigh(nodes, ask, np.array([slot]), buffers)
 
     def fills(self, ask: Ask) -> bool:
         """See `Policy.fills`. What is left of a node is worth something else after each pod."""
@@ -59,7 +64,8 @@ class Classic(Alike):
         self._kernel: Final = kernel
 
     def _costs(self, nodes: NodeArrays, ask: Ask, slots: NDArray[np.int64], buffers: Scratch) -> None:
-        self._kernel(nodes, ask, slots, buffers.fits, buffers.cost)
+        sharing.weigh(nodes, ask, slots, buffers)
+        self._kernel(nodes, ask, slots, buffers)
 
 
 def best_fit() -> Classic:

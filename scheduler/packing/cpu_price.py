@@ -19,7 +19,7 @@ def cpu_asked(of: Figures, count: Sequence[int]) -> tuple[int, int]:
 
 
 def cpu_is_scarce(of: Figures, hardware: Hardware) -> bool:
-    """The rule of packing.md, 4.6, for the demand scaled to what fills all devices; exact.
+    """The rule of docs/packing.md, CPU price, for the demand scaled to what fills all devices; exact.
 
     Pods without devices first fill the nodes without devices, which the experiment has none of: only what is beyond
     those weighs on GPU nodes.

@@ -35,8 +35,8 @@ class Fgd(Alike):
         self._epoch += 1
 
     def _costs(self, nodes: NodeArrays, ask: Ask, slots: NDArray[np.int64], buffers: Scratch) -> None:
-        fgd.fgd_costs(nodes, ask, self.tasks, slots, buffers.fits, buffers.cost)
+        fgd.fgd_costs(nodes, ask, self.tasks, slots, buffers)
 
     def choose(self, nodes: NodeArrays, ask: Ask, slot: int, buffers: Scratch) -> None:
         """See `Policy.choose`."""
-        fgd.fgd_rows(nodes, ask, self.tasks, slot, buffers.rows)
+        fgd.fgd_costs(nodes, ask, self.tasks, np.array([slot]), buffers)

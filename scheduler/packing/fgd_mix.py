@@ -30,7 +30,7 @@ class FgdTasks(NamedTuple):
 
 
 def fgd_tasks(mix: Mix, hardware: Hardware, coverage: float = 0.95) -> FgdTasks:
-    """The tasks (packing.md, 2.4): classes that differ in more than memory, until they make up `coverage` of the pods.
+    """Tasks (docs/packing.md, FGD): classes that differ in more than memory, until they make up `coverage` of the pods.
 
     By number of pods, CPU, milli, devices and the rule about models as text, all descending.
     """

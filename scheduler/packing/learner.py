@@ -32,6 +32,13 @@ class Learner:
         self._forms: dict[str, Form] = {}
         self._there: dict[Form, int] = {}
         self._recent: dict[Form, int] = {}
+        self._left = 0
+        """Pods that ran and left, in WEIGHT; fades as arrivals do."""
+
+    @property
+    def pods(self) -> int:
+        """How many there are."""
+        return len(self._forms)
 
     def came(self, uid: str, form: Form) -> None:
         """A pod is there that was not before, or asks for something else now."""
@@ -47,13 +54,21 @@ class Learner:
         if self.arrivals % FADES_EVERY == 0:
             faded = {form: weight * 9 // 10 for form, weight in self._recent.items()}
             self._recent = {form: weight for form, weight in faded.items() if weight or form in self._there}
+            self._left = self._left * 9 // 10
 
-    def gone(self, uid: str) -> None:
-        """A pod has ended or was deleted."""
+    def gone(self, uid: str, *, ran: bool = True) -> None:
+        """A pod has ended or was deleted; `ran`: it had a place."""
         form = self._forms.pop(uid, None)
         if form is not None:
             self.departures += 1
+            self._left += WEIGHT if ran else 0
             self._take(form)
+
+    def is_steady(self, hardware: Hardware) -> bool:
+        """See `Mix.steady`. Half as many departures as arrivals, lately, count as about as many."""
+        asked = sum(count * gpu_milli_of(form.request) for form, count in self._there.items() if form.request)
+        devices = sum(model.devices for model in hardware.models)
+        return 2 * self._left >= sum(self._recent.values()) and asked <= FULL_MILLI * devices
 
     def mix(self, hardware: Hardware, models_of: Callable[[Constraints], frozenset[str] | None]) -> Mix:
         """The mix as of now, with a prior that matters less the more is known.
@@ -69,12 +84,20 @@ class Learner:
             if form in kept and form.request is not None
         ]
         rows += [(assumed, pods * WEIGHT, 0) for assumed, pods in _prior(hardware)]
-        return Mix(*(tuple(row[column] for row in rows) for column in range(3)))  # type: ignore[arg-type]
+        classes, demand, pods = (tuple(row[column] for row in rows) for column in range(3))
+        return Mix(classes, demand, pods, self.is_steady(hardware))  # type: ignore[arg-type]
 
     def _take(self, form: Form) -> None:
         self._there[form] -= 1
         if not self._there[form]:
             del self._there[form]
+
+
+def gpu_milli_of(request: Request) -> int:
+    """What a request asks for of devices, whatever node it gets; shares by memory count as nothing."""
+    if request.demand is Demand.WHOLE:
+        return FULL_MILLI * request.device_count
+    return request.device_count * request.share_milli if request.demand is Demand.SHARE else 0
 
 
 def pod_class(request: Request, models: frozenset[str] | None) -> PodClass:

@@ -34,9 +34,11 @@ class Mix:
 
     `pods` is how many pods of each class there are at one time, running or waiting; None where that is not known, and
     then the demand is taken for as much as fills the cluster's devices. The order matters: scenarios are drawn by
-    number. Two entries may be alike.
+    number. Two entries may be alike. `steady` says that pods leave about as fast as they come, and that those there
+    are ask for no more devices than there are.
     """
 
     classes: tuple[PodClass, ...]
     demand: tuple[int, ...]
     pods: tuple[int, ...] | None = None
+    steady: bool = False

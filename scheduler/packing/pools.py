@@ -54,6 +54,11 @@ class Pools:
         return sum(policy.epoch for policy in self._policies)
 
     @property
+    def device_cost(self) -> int:
+        """See `Policy.device_cost`. Nodes of a domain may be in several pools."""
+        return 0
+
+    @property
     def learns(self) -> bool:
         """See `LearningPolicy.learns`."""
         return any(learner_of(policy) for policy in self._policies)

@@ -6,20 +6,19 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final, Protocol, runtime_checkable
 
-import numpy as np
-
 from scheduler.cluster import Cluster
-from scheduler.constraints import Constraints
 from scheduler.packing.hardware import Hardware
 from scheduler.packing.learner import Learner
 from scheduler.packing.mix import Mix
-from scheduler.packing.survey import hardware_of
+from scheduler.packing.survey import hardware_of, models_open_to
 from scheduler.policy import Policy
 
 ARRIVALS: Final = 250
 """After so many the tables are made anew,"""
 EVERY_MS: Final = 30_000
-"""and at the latest after so long, when any pod came or went."""
+"""or after so long,"""
+PART: Final = 20
+"""when one pod came or went for so many there are."""
 
 
 @runtime_checkable
@@ -84,7 +83,9 @@ class Refresh:
         self._nodes_seen, self._asked_ms = self._cluster.node_changes, now_ms
         if only_nodes and self.current is not None and self.current.hardware == hardware:
             return None
-        self._asked = TablesQuestion(self.learner.mix(hardware, self._models_of), hardware, policy.build)
+        self._asked = TablesQuestion(
+            self.learner.mix(hardware, lambda rules: models_open_to(self._cluster, rules)), hardware, policy.build
+        )
         return self._asked
 
     def answered(self, question: TablesQuestion, built: Any | None) -> None:
@@ -100,19 +101,7 @@ class Refresh:
     def _is_due(self, now_ms: int) -> bool:
         if self._nodes_seen != self._cluster.node_changes:
             return True
-        seen = (self.learner.arrivals, self.learner.departures)
-        if self.learner.arrivals - self._seen[0] >= ARRIVALS:
-            return True
-        return seen != self._seen and now_ms - self._asked_ms >= EVERY_MS
-
-    def _models_of(self, constraints: Constraints) -> frozenset[str] | None:
-        """The models among whose nodes there are some to which rules about the node let the pod go; None for all."""
-        state = self._cluster.state
-        nodes, end = state.arrays, len(state.inventories)
-        modelled = nodes.device_count[:end] > 0
-        open_to_it = self._cluster.eligibility.mask(constraints)[:end] & modelled
-        numbers = np.unique(nodes.model[:end][open_to_it])
-        if numbers.size == np.unique(nodes.model[:end][modelled]).size:
-            return None
-        products = [key.product for key in state.models]
-        return frozenset(products[number] for number in numbers.tolist())
+        arrivals = self.learner.arrivals - self._seen[0]
+        changes = arrivals + self.learner.departures - self._seen[1]
+        some = changes > 0 and changes * PART >= self.learner.pods
+        return arrivals >= ARRIVALS or (some and now_ms - self._asked_ms >= EVERY_MS)

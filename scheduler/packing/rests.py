@@ -58,13 +58,13 @@ def prices() -> NDArray[np.int64]:
 
 
 def draw_weights(of: Figures) -> NDArray[np.float64]:
-    """[K]: the demand for classes with devices. A pod with shares of n devices counts as n pods (packing.md, 4.11)."""
+    """[K]: the demand for classes with devices. A pod with shares of n devices counts as n pods."""
     parts = np.where(of.shares, of.devices, (of.devices > 0).astype(np.int64))
     return np.array(of.demand, np.float64) * parts
 
 
 def rests(of: Figures, hardware: Hardware, settings: RsvSettings, cpu_price: float) -> Rests:
-    """Tables (packing.md, 4.3). `cpu_price` is κ in milli-GPU per milli-CPU.
+    """Tables (docs/packing.md, Tables). `cpu_price` is κ in milli-GPU per milli-CPU.
 
     Models on which the drawn classes ask for the same share a table. Without demand for devices all values are 0.
     """

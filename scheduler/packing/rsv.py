@@ -5,8 +5,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from scheduler.allocation import FULL_MILLI
 from scheduler.kernels import rsv
 from scheduler.kernels.arrays import Ask, NodeArrays, Scratch
+from scheduler.kernels.rest_tables import UNIT
 from scheduler.packing.classic import Alike
 from scheduler.packing.hardware import NOTHING, Hardware
 from scheduler.packing.mix import Mix
@@ -21,6 +23,11 @@ class Rsv(Alike):
         super().__init__()
         self.settings = settings
         self.tables: Tables = build(Mix((), ()), NOTHING, settings)
+
+    @property
+    def device_cost(self) -> int:
+        """See `Policy.device_cost`."""
+        return FULL_MILLI * UNIT // rsv.QUANTUM
 
     @property
     def learns(self) -> bool:
@@ -41,4 +48,4 @@ class Rsv(Alike):
 
     def choose(self, nodes: NodeArrays, ask: Ask, slot: int, buffers: Scratch) -> None:
         """See `Policy.choose`."""
-        rsv.rsv_rows(nodes, ask, self.tables, slot, buffers.rows)
+        rsv.rsv_costs(nodes, ask, self.tables, np.array([slot]), buffers)

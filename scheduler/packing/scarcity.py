@@ -36,7 +36,7 @@ class _Flow(NamedTuple):
 
 
 def scarcity(of: Figures, hardware: Hardware, weight: float, pods: Sequence[int] | None) -> NDArray[np.int64]:
-    """ν, int64[M] in UNIT for each milli-GPU (packing.md, 4.7); 0 for models without devices.
+    """ν, int64[M] in UNIT for each milli-GPU (docs/packing.md, Scarcity); 0 for models without devices.
 
     `pods` is how many there are of each class at a time; where that is not known, the demand scaled to what fills all
     devices. The value of a share by memory is its mean milli-GPU, what it takes is that of the model's card.

@@ -11,7 +11,7 @@ def drawn(weights: NDArray[np.float64], scenarios: int, classes: int, seed: int)
 
     A class of weight 0 is never drawn; without any weight there are no scenarios, and the first axis is 0.
     This is what `default_rng(seed).choice(K, classes, p=weights / weights.sum())` gives when called once for each
-    scenario in turn (packing.md, 4.2), written out, since numpy promises nothing about the stream of `choice`.
+    scenario in turn (docs/packing.md, Scenarios), written out, since numpy promises nothing about `choice`.
     """
     total = weights.sum()
     if not total > 0:

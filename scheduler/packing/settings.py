@@ -8,7 +8,7 @@ from typing import Final
 
 @dataclass(frozen=True, slots=True)
 class RsvSettings:
-    """Frozen numbers of the rest-value policy (packing.md, 4.1). A weight of 0 switches its term off."""
+    """Frozen numbers of the rest-value policy (docs/packing.md, RSV). A weight of 0 switches its term off."""
 
     scenarios: int = 16
     """S: sets of classes that are drawn."""
@@ -22,6 +22,8 @@ class RsvSettings:
     """At most so many classes of such pods are looked at."""
     best_fit: float = 50.0
     """β: of what stays free on the node, in milli-GPU."""
+    steady_best_fit: float = 200.0
+    """β where CPU is the scarcer resource and the demand is steady: then nodes kept empty serve more."""
     cpu_price: float = 0.03
     """κ in milli-GPU per milli-CPU, where CPU is the scarcer resource."""
     scarcity_weight: float = 0.3
@@ -29,5 +31,7 @@ class RsvSettings:
 
 
 BALANCED: Final = RsvSettings()
-MAX: Final = RsvSettings(classes_per_scenario=24, block_weight=0.0, best_fit=0.0, cpu_price=0.0, scarcity_weight=0.0)
+MAX: Final = RsvSettings(
+    classes_per_scenario=24, block_weight=0.0, best_fit=0.0, steady_best_fit=0.0, cpu_price=0.0, scarcity_weight=0.0
+)
 """Fills a cluster that pods never leave; large pods starve under it where they do."""

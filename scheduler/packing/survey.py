@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from scheduler.cluster import Cluster
+from scheduler.constraints import Constraints
 from scheduler.kernels.arrays import CPU
 from scheduler.packing.hardware import Hardware, Model
 from scheduler.state import ClusterState
@@ -38,3 +40,16 @@ def hardware_of(state: ClusterState) -> Hardware:
         ),
         int(cpu[plain].sum()),
     )
+
+
+def models_open_to(cluster: Cluster, constraints: Constraints) -> frozenset[str] | None:
+    """The models among whose nodes there are some to which rules about the node let a pod go; None for all."""
+    state = cluster.state
+    nodes, end = state.arrays, len(state.inventories)
+    modelled = nodes.device_count[:end] > 0
+    open_to_it = cluster.eligibility.mask(constraints)[:end] & modelled
+    numbers = np.unique(nodes.model[:end][open_to_it])
+    if numbers.size == np.unique(nodes.model[:end][modelled]).size:
+        return None
+    products = [key.product for key in state.models]
+    return frozenset(products[number] for number in numbers.tolist())

@@ -29,7 +29,7 @@ class Tables(NamedTuple):
 
     Values are int64 in UNIT for a milli-GPU, arrays C-contiguous; L and S are the same for every mix. A node with c
     free milli-CPU, m free bytes, f untouched devices of a model with table t, and others with 0 < r < 1000 free
-    milli-GPU, R in all, is worth (packing.md, 4.3 to 4.7):
+    milli-GPU, R in all, is worth (docs/packing.md, Tables to Scarcity):
 
     - its rest, the mean over s of min over l of lam[l]·c + whole[t, f, l, s] + Σ phi[t, r // 10, l, s],
     - and its blocks, the sum over b allowed on its model of block_q·min(f // devices, c // cpu, m // memory).
@@ -65,7 +65,9 @@ class Tables(NamedTuple):
 def build(mix: Mix, hardware: Hardware, settings: RsvSettings) -> Tables:
     """Tables for the demand there is. Without demand for devices only best fit is left of the cost."""
     of = figures(mix, hardware)
-    kappa = settings.cpu_price if settings.cpu_price > 0 and cpu_is_scarce(of, hardware) else 0.0
+    scarce = cpu_is_scarce(of, hardware)
+    kappa = settings.cpu_price if scarce else 0.0
+    best_fit = settings.steady_best_fit if scarce and mix.steady else settings.best_fit
     block = blocks(of, settings.block_weight, settings.block_classes)
     return Tables(
         *rests(of, hardware, settings, kappa),
@@ -75,5 +77,5 @@ def build(mix: Mix, hardware: Hardware, settings: RsvSettings) -> Tables:
         block_memory=block.memory,
         block_allowed=block.allowed,
         scarcity=scarcity(of, hardware, settings.scarcity_weight, mix.pods),
-        best_fit=round(settings.best_fit * UNIT / (2 * WIDEST_CPU_MILLI)),
+        best_fit=round(best_fit * UNIT / (2 * WIDEST_CPU_MILLI)),
     )

@@ -9,13 +9,14 @@ from numpy.typing import NDArray
 
 from scheduler import placement
 from scheduler.cluster import Cluster
-from scheduler.constraints import Constraints, constraints_of
+from scheduler.constraints import Constraints
 from scheduler.packing.refresh import Refresh, learner_of
 from scheduler.packing.survey import hardware_of
 from scheduler.pod import PodFacts
 from scheduler.policy import Policy
-from scheduler.request import Demand, Request, parse_request
+from scheduler.request import Request
 from scheduler.room import Form
+from scheduler.simulate.forms import PodForms
 from scheduler.simulate.scenario import Job, Scenario
 from scheduler.simulate.site import Started
 
@@ -27,18 +28,16 @@ class LossSite:
     the last one looked at, as kube-scheduler samples nodes.
     """
 
-    def __init__(self, scenario: Scenario, policy: Policy, candidates: int | None = None) -> None:
+    def __init__(self, scenario: Scenario, policy: Policy, candidates: int | None, forms: PodForms) -> None:
         self.cluster = Cluster(inventory=scenario.inventory, policy=policy)
         self._nodes = {facts.name: facts for facts in scenario.nodes}
         for facts in scenario.nodes:
             self.cluster.set_node(facts)
-        self._device_resources = scenario.inventory.device_resources
         self._candidates = candidates
         self._begin = 0
         self._running: dict[str, Job] = {}
         self._started: list[Started] = []
-        self._forms: dict[tuple[int, int, int], tuple[Request, Constraints, int]] = {}
-        self._kept: list[PodFacts] = []
+        self._forms = forms
         self.allocated_gpu_milli = 0
         self._refresh = Refresh(self.cluster) if scenario.mix is None else None
         learner = learner_of(policy)
@@ -54,7 +53,7 @@ class LossSite:
             if node is None:
                 for placed in job.pods[:count]:
                     self._release(placed)
-                self._forget(job)
+                self._forget(job, ran=False)
                 return False
             nodes.append(node)
         self._running[job.name] = job
@@ -66,7 +65,7 @@ class LossSite:
         del self._running[job.name]
         for pod in job.pods:
             self._release(pod)
-        self._forget(job)
+        self._forget(job, ran=True)
 
     def fail(self, node: str, now_ms: int) -> Iterable[Job]:
         """See `Site.fail`. The jobs that stood there are lost."""
@@ -90,6 +89,10 @@ class LossSite:
         """See `Site.next_ms`. Nothing waits."""
         return None
 
+    def reasons(self, now_ms: int) -> dict[str, str]:
+        """See `Site.reasons`. Nothing waits."""
+        return {}
+
     def usage_by_queue(self) -> dict[str, int]:
         """See `Site.usage_by_queue`. There are no queues."""
         return {}
@@ -101,26 +104,18 @@ class LossSite:
         if question is not None:
             self._refresh.answered(question, question.answer())
         for pod in job.pods:
-            request, constraints, _ = self._form(pod)
-            self._refresh.learner.came(pod.uid, Form(request, constraints))
+            form = self._forms.of(pod)
+            self._refresh.learner.came(pod.uid, Form(form.request, form.constraints))
 
-    def _forget(self, job: Job) -> None:
+    def _forget(self, job: Job, *, ran: bool) -> None:
         if self._refresh is not None:
             for pod in job.pods:
-                self._refresh.learner.gone(pod.uid)
-
-    def _form(self, pod: PodFacts) -> tuple[Request, Constraints, int]:
-        """Request, constraints and milli-GPU; read once for pods that share what they are read from."""
-        key = id(pod.containers), id(pod.annotations), id(pod.node_affinity)
-        found = self._forms.get(key)
-        if found is None:
-            self._kept.append(pod)  # so that no other object gets the same id
-            request = parse_request(pod, self._device_resources)
-            found = self._forms[key] = request, constraints_of(pod), gpu_milli_of(request)
-        return found
+                self._refresh.learner.gone(pod.uid, ran=ran)
 
     def _place(self, pod: PodFacts) -> str | None:
-        request, constraints, gpu_milli = self._form(pod)
+        request, constraints, gpu_milli, _ = self._forms.of(pod)
+        if request is None:
+            return None
         left = None if self._candidates is None else self._sample(pod, request, constraints, self._candidates)
         allocation = self.cluster.place(pod, request, constraints, left=left)
         if allocation is None:
@@ -131,7 +126,7 @@ class LossSite:
 
     def _release(self, pod: PodFacts) -> None:
         self.cluster.release(pod.uid)
-        self.allocated_gpu_milli -= self._form(pod)[2]
+        self.allocated_gpu_milli -= self._forms.of(pod).gpu_milli
 
     def _sample(self, pod: PodFacts, request: Request, constraints: Constraints, count: int) -> NDArray[np.bool_]:
         """bool[slots]: the next `count` feasible nodes in the cyclic order of names."""
@@ -146,10 +141,3 @@ class LossSite:
         looked_at = int(feasible[-1]) + 1 if feasible.size == count else fits.size
         self._begin = (self._begin + looked_at) % max(fits.size, 1)
         return sampled
-
-
-def gpu_milli_of(request: Request) -> int:
-    """What a request asks for of devices, whatever node it gets; shares by memory count as nothing."""
-    if request.demand is Demand.WHOLE:
-        return 1000 * request.device_count
-    return request.device_count * request.share_milli if request.demand is Demand.SHARE else 0

@@ -11,6 +11,7 @@ import gzip
 import io
 import tarfile
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -20,7 +21,7 @@ from numpy.typing import NDArray
 
 from scheduler.packing.mix import Mix, PodClass
 from scheduler.pod import Container, NodeSelectorTerm, PodFacts
-from scheduler.simulate.scenario import Job, Scenario
+from scheduler.simulate.scenario import Job, Scenario, ScenarioError
 from topology import vocabulary
 from topology.node import NodeFacts
 from topology.selector import Requirement
@@ -46,7 +47,7 @@ CHURN_TIME: Final = 4
 COUNTED_FROM: Final = 2
 
 
-class TraceError(ValueError):
+class TraceError(ScenarioError):
     """A trace or a seed that there is not; the text says what there is."""
 
 
@@ -106,10 +107,15 @@ def churn(name: str, seed: int, load: float, folder: Path = FOLDER) -> Scenario:
         f"openb-{name}-churn-{load:g}",
         _nodes(trace, order.tolist()),
         tuple(_jobs(trace, events)),
-        mix=trace.mix,
+        mix=replace(trace.mix, steady=load <= 1),
         counted_from_ms=COUNTED_FROM * TIME_MS + 1,
         seed=seed,
     )
+
+
+def unknown(scenario: Scenario) -> Scenario:
+    """The same without the demand: policies have to learn it."""
+    return replace(scenario, mix=None)
 
 
 @cache

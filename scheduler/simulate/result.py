@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -13,7 +14,8 @@ PERCENT_DIGITS = 4
 class JobOutcome:
     """What became of a job. Times are virtual milliseconds, None for what did not happen.
 
-    `gpu_milli` and `devices` are what all its pods ask for; `restarts` counts how often a failure stopped it.
+    `gpu_milli` and `devices` are what all its pods ask for; `restarts` counts how often a failure or an eviction
+    stopped it.
     """
 
     name: str
@@ -28,6 +30,8 @@ class JobOutcome:
     ended_ms: int | None = None
     lost: bool = False
     restarts: int = 0
+    reason: str = ""
+    """Why it does not run at the end of the simulation: the code of a reason."""
 
     @property
     def work(self) -> int:
@@ -51,7 +55,9 @@ class Sample:
 
 @dataclass(slots=True)
 class Result:
-    """What came of one run. `places` are the nodes of the first pods that were placed."""
+    """What came of one run. `gpu_milli_ms` is what was allocated over time, in milli-GPU times ms; `places` are the
+    nodes of the first pods that were placed.
+    """
 
     scenario: str
     policy: str
@@ -59,6 +65,7 @@ class Result:
     nodes: int
     gpu_capacity_milli: int
     allocated_gpu_milli: int = 0
+    gpu_milli_ms: int = 0
     end_ms: int = 0
     candidates: int | None = None
     jobs: list[JobOutcome] = field(default_factory=list)
@@ -71,11 +78,17 @@ class Result:
         """What of all devices is allocated at the end."""
         return percent(self.allocated_gpu_milli, self.gpu_capacity_milli)
 
+    @property
+    def mean_gpu_allocation_percent(self) -> float:
+        """What of all devices was allocated, in the mean over the time until the last thing happened."""
+        return percent(self.gpu_milli_ms, self.gpu_capacity_milli * self.end_ms)
+
     def served_percent(self, devices: int | None = None) -> float | None:
         """The part of the work that came which was served, of jobs with so many devices (None: all); None of none."""
         jobs = [job for job in self.jobs if job.counted and (devices is None or job.devices == devices)]
         work = sum(job.work for job in jobs)
-        return percent(sum(job.work for job in jobs if job.started_ms is not None), work) if work else None
+        served = sum(job.work for job in jobs if job.started_ms is not None and not job.lost)
+        return percent(served, work) if work else None
 
     def waits_ms(self) -> dict[str, list[int]]:
         """How long counted jobs waited that started, by their size in devices."""
@@ -96,6 +109,7 @@ class Result:
             "gpuCapacityMilli": self.gpu_capacity_milli,
             "gpuAllocatedMilli": self.allocated_gpu_milli,
             "gpuAllocationPercent": self.gpu_allocation_percent,
+            "meanGpuAllocationPercent": self.mean_gpu_allocation_percent,
             "endMs": self.end_ms,
             "arrivals": sum(job.pods for job in self.jobs),
             "refused": sum(job.pods for job in self.jobs if job.lost),
@@ -103,6 +117,7 @@ class Result:
             "servedPercent": self.served_percent(),
             "servedEightGpuPercent": self.served_percent(8),
             "restarts": sum(job.restarts for job in self.jobs),
+            "waiting": dict(sorted(Counter(job.reason for job in self.jobs if job.reason).items())),
             "waitsMs": {size: _summary(waits) for size, waits in sorted(self.waits_ms().items())},
             "firstPlaces": self.places,
         }
@@ -173,4 +188,5 @@ def _job(job: JobOutcome) -> dict[str, Any]:
         "endedMs": job.ended_ms,
         "lost": job.lost,
         "restarts": job.restarts,
+        "reason": job.reason or None,
     }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from queues.spec import QueueSpec
@@ -12,6 +13,10 @@ from scheduler.pod import PodFacts
 from topology.inventory import InventorySettings
 from topology.node import NodeFacts
 from topology.topology import Topology
+
+
+class ScenarioError(ValueError):
+    """A scenario that contradicts itself; the text says what to change."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +43,7 @@ class Outage:
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """A cluster, and jobs in the order of their arrival.
+    """A cluster, and jobs in the order of their arrival. Raises ScenarioError where it contradicts itself.
 
     `waits`: pods that find no place wait in their queues, as live ones do; else they are lost at once, as the
     experiments of the literature have it. `mix` is the demand where it is known beforehand; else policies that learn it
@@ -57,3 +62,38 @@ class Scenario:
     inventory: InventorySettings = field(default_factory=lambda: InventorySettings(shares_by_default=True))
     counted_from_ms: int = 0
     seed: int = 0
+
+    def __post_init__(self) -> None:
+        _refuse_doubles("nodes", (node.name for node in self.nodes))
+        _refuse_doubles("jobs", (job.name for job in self.jobs))
+        _refuse_doubles("pods with the uid", (pod.uid for job in self.jobs for pod in job.pods))
+        for job in self.jobs:
+            _check_job(job)
+        if self.queues and not self.waits:
+            raise ScenarioError("there are queues, but jobs that find no place are lost: let them wait")
+        known = {node.name for node in self.nodes}
+        last: dict[str, Outage] = {}
+        for outage in sorted(self.outages, key=lambda outage: outage.begin_ms):
+            if outage.node not in known:
+                raise ScenarioError(f"an outage of {outage.node}, which is none of the nodes")
+            before = last.get(outage.node)
+            if before is not None and (before.end_ms is None or outage.begin_ms < before.end_ms):
+                raise ScenarioError(f"{outage.node} fails at {outage.begin_ms} ms while it is gone: join the outages")
+            if outage.begin_ms < 0 or (outage.end_ms is not None and outage.end_ms <= outage.begin_ms):
+                raise ScenarioError(f"an outage of {outage.node} from {outage.begin_ms} to {outage.end_ms} ms")
+            last[outage.node] = outage
+
+
+def _refuse_doubles(what: str, names: Iterable[str]) -> None:
+    seen: set[str] = set()
+    for name in names:
+        if name in seen:
+            raise ScenarioError(f"there are two {what} {name}: give each its own name")
+        seen.add(name)
+
+
+def _check_job(job: Job) -> None:
+    if not job.pods:
+        raise ScenarioError(f"job {job.name} has no pods")
+    if job.arrival_ms < 0 or (job.duration_ms is not None and job.duration_ms < 0):
+        raise ScenarioError(f"job {job.name} comes at {job.arrival_ms} ms for {job.duration_ms} ms: no times before 0")

@@ -10,10 +10,16 @@ from scheduler.simulate.scenario import Job
 
 
 class Started(NamedTuple):
-    """All pods of a job that its start needs run now. `nodes` are where its pods are, in the order of their names."""
+    """All pods of a job run now. `nodes` are where they are, in the order of the job's pods."""
 
     job: Job
     nodes: tuple[str, ...]
+
+
+class Stopped(NamedTuple):
+    """A job that ran was evicted; its pods are made anew and wait again."""
+
+    job: Job
 
 
 class Site(Protocol):
@@ -45,12 +51,16 @@ class Site(Protocol):
         """The node is back."""
         ...
 
-    def settle(self, now_ms: int) -> Iterable[Started]:
-        """Decides until nothing more follows; returns the jobs that started."""
+    def settle(self, now_ms: int) -> Iterable[Started | Stopped]:
+        """Decides until nothing more follows; returns what became of jobs, in order."""
         ...
 
     def next_ms(self, now_ms: int) -> int | None:
         """When something is to be decided although nothing happens."""
+        ...
+
+    def reasons(self, now_ms: int) -> dict[str, str]:
+        """Why jobs wait that do not run: job → code of the reason, empty where nothing is in the way any more."""
         ...
 
     def usage_by_queue(self) -> dict[str, int]:

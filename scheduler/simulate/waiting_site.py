@@ -8,14 +8,14 @@ from typing import Final
 
 from scheduler.cluster import Cluster
 from scheduler.engine import Engine, EngineSettings
-from scheduler.instruction import BindOrder, BindWait, Evict, Expose, Nominate, Release
+from scheduler.instruction import BindOrder, BindRefusal, BindWait, Evict, Expose, Instruction, Nominate, Release
+from scheduler.packing.learner import gpu_milli_of
 from scheduler.packing.refresh import learner_of
 from scheduler.packing.survey import hardware_of
 from scheduler.pod import PodFacts
 from scheduler.policy import Policy
-from scheduler.simulate.loss_site import gpu_milli_of
 from scheduler.simulate.scenario import Job, Scenario
-from scheduler.simulate.site import Started
+from scheduler.simulate.site import Started, Stopped
 from topology import vocabulary
 
 MOST_ROUNDS: Final = 10_000
@@ -42,21 +42,18 @@ class _Running:
 class WaitingSite:
     """Pods come with our gate on; what the engine releases is bound with what it writes with the Binding.
 
-    A failure stops all of a job: its pods are made anew and wait in their queues again.
+    A failure or an eviction stops all of a job: its pods are made anew and wait in their queues again.
     """
 
     def __init__(self, scenario: Scenario, policy: Policy) -> None:
         self.cluster = Cluster(inventory=scenario.inventory, policy=policy)
-        self._engine = Engine(
-            self.cluster,
-            EngineSettings(
-                device_resources=scenario.inventory.device_resources,
-                max_in_flight=1 << 30,
-                round_limit=1024,
-                nominate_from_nodes=1 << 30,
-            ),
-            scenario.objects,
+        self._settings = EngineSettings(
+            device_resources=scenario.inventory.device_resources,
+            max_in_flight=1 << 30,
+            round_limit=1024,
+            nominate_from_nodes=1 << 30,
         )
+        self._engine = Engine(self.cluster, self._settings, scenario.objects)
         self._nodes = {facts.name: facts for facts in scenario.nodes}
         for facts in scenario.nodes:
             self.cluster.set_node(facts)
@@ -70,8 +67,10 @@ class WaitingSite:
         self._jobs: dict[str, _Running] = {}
         self._job_of: dict[str, _Running] = {}
         self._waits: dict[str, tuple[BindWait, str]] = {}
-        self._started: list[Started] = []
+        self._changes: list[Started | Stopped] = []
         self.allocated_gpu_milli = 0
+
+    # -- jobs and nodes ----------------------------------------------------------------------------------------
 
     def arrive(self, job: Job, now_ms: int) -> bool:
         """See `Site.arrive`. Nothing is lost."""
@@ -79,35 +78,13 @@ class WaitingSite:
         self._create(running, now_ms)
         return True
 
-    def _create(self, running: _Running, now_ms: int) -> None:
-        running.nodes.clear()
-        running.started = False
-        for pod in running.job.pods:
-            uid = f"{pod.uid}.{running.restarts}" if running.restarts else pod.uid
-            facts = replace(pod, uid=uid, created_ms=now_ms, gates=(vocabulary.GATE,), node_name=None)
-            running.pods[uid] = facts
-            self._job_of[uid] = running
-            self._engine.apply_pod(facts, now_ms)
-
     def end(self, job: Job, now_ms: int) -> None:
         """See `Site.end`."""
         running = self._jobs.pop(job.name)
-        for uid, pod in running.pods.items():
-            if running.nodes.pop(uid, None) is not None:
-                self.allocated_gpu_milli -= self._gpu_milli(uid)
+        for uid, pod in list(running.pods.items()):
+            self._leaves(running, uid)
             self._engine.apply_pod(replace(pod, phase="Succeeded"), now_ms)
-            self._forget(uid, now_ms)
-
-    def _gpu_milli(self, uid: str) -> int:
-        record = self._engine.roster.records.get(uid)
-        return 0 if record is None or record.request is None else gpu_milli_of(record.request)
-
-    def _forget(self, uid: str, now_ms: int) -> None:
-        running = self._job_of.pop(uid)
-        if running.nodes.pop(uid, None) is not None:
-            self.allocated_gpu_milli -= self._gpu_milli(uid)
-        self._engine.remove_pod(uid, now_ms)
-        self._waits.pop(uid, None)
+            self._engine.remove_pod(uid, now_ms)
 
     def fail(self, node: str, now_ms: int) -> Iterable[Job]:
         """See `Site.fail`."""
@@ -117,36 +94,77 @@ class WaitingSite:
             self._restart(running, now_ms)
         return [running.job for running in stopped]
 
-    def _restart(self, running: _Running, now_ms: int) -> None:
-        for uid in running.pods:
-            self._forget(uid, now_ms)
-        running.pods.clear()
-        running.restarts += 1
-        self._create(running, now_ms)
-
     def recover(self, node: str, now_ms: int) -> None:
         """See `Site.recover`."""
         self.cluster.set_node(self._nodes[node])
 
-    def settle(self, now_ms: int) -> Iterator[Started]:
+    def _create(self, running: _Running, now_ms: int) -> None:
+        for pod in running.job.pods:
+            uid = f"{pod.uid}.{running.restarts}" if running.restarts else pod.uid
+            facts = replace(pod, uid=uid, created_ms=now_ms, gates=(vocabulary.GATE,), node_name=None)
+            running.pods[uid] = facts
+            self._job_of[uid] = running
+            self._engine.apply_pod(facts, now_ms)
+
+    def _restart(self, running: _Running, now_ms: int) -> None:
+        for uid, pod in list(running.pods.items()):
+            self._leaves(running, uid)
+            self._engine.apply_pod(replace(pod, deleted_ms=now_ms), now_ms)
+            self._engine.remove_pod(uid, now_ms)
+        running.restarts += 1
+        running.started = False
+        self._create(running, now_ms)
+
+    def _leaves(self, running: _Running, uid: str) -> None:
+        """The pod is no more."""
+        if running.nodes.pop(uid, None) is not None:
+            self.allocated_gpu_milli -= self._gpu_milli(uid)
+        self._waits.pop(uid, None)
+        del running.pods[uid], self._job_of[uid]
+
+    def _gpu_milli(self, uid: str) -> int:
+        record = self._engine.roster.records.get(uid)
+        return 0 if record is None or record.request is None else gpu_milli_of(record.request)
+
+    # -- decisions ---------------------------------------------------------------------------------------------
+
+    def settle(self, now_ms: int) -> Iterator[Started | Stopped]:
         """See `Site.settle`."""
+        for uid in [uid for uid, (wait, _) in self._waits.items() if wait.until_ms <= now_ms]:
+            del self._waits[uid]
+            self._engine.binding.waited_in_vain(uid, now_ms)
         for _ in range(MOST_ROUNDS):
-            if not self._known_mix:
-                question = self._engine.packing.question(now_ms)
-                if question is not None:
-                    self._engine.packing.answered(question, question.answer())
-            instructions, more = self._engine.plan(now_ms)
-            for instruction in instructions:
-                self._carry_out(instruction, now_ms)
-            bound = self._go_on(now_ms)
-            if not (more or bound or any(isinstance(one, Release | Nominate | Evict) for one in instructions)):
+            if not self._round(now_ms):
                 break
         else:
             raise NeverSettles(f"planning at {now_ms} ms does not end")
-        started, self._started = self._started, []
-        yield from started
+        changes, self._changes = self._changes, []
+        yield from changes
 
-    def _carry_out(self, instruction: object, now_ms: int) -> None:
+    def _round(self, now_ms: int) -> bool:
+        """A round as the service makes it, but that what it does beside the loop is done at once. Whether another
+        should follow.
+        """
+        self._learn(now_ms)
+        instructions, more = self._engine.plan(now_ms)
+        for instruction in instructions:
+            self._carry_out(instruction, now_ms)
+        # nobody is there to be told why pods wait; it would take a search for each of them every few seconds
+        self._engine.telling.clear()
+        followed = self._go_on(now_ms) or any(isinstance(one, Release | Nominate | Evict) for one in instructions)
+        question = self._engine.question()
+        if question is not None:
+            self._engine.answered(question, question.answer(self._settings.exact_limit))
+        return more or followed or question is not None
+
+    def _learn(self, now_ms: int) -> None:
+        question = None if self._known_mix else self._engine.packing.question(now_ms)
+        if question is not None:
+            self._engine.packing.answered(question, question.answer())
+
+    def _carry_out(self, instruction: Instruction, now_ms: int) -> None:
+        if instruction.uid not in self._job_of:
+            return  # an eviction of another pod of its job was faster
         if isinstance(instruction, Release | Expose):
             self._update(instruction.uid, now_ms, gates=())
             self._engine.released(instruction.uid, True, now_ms)
@@ -155,16 +173,18 @@ class WaitingSite:
             verdict = self._engine.binding.start(pod.uid, pod.namespace, pod.name, instruction.node, now_ms)
             self._bind(pod.uid, instruction.node, verdict, now_ms)
         elif isinstance(instruction, Evict):
-            self._restart(self._job_of[instruction.uid], now_ms)
+            running = self._job_of[instruction.uid]
+            self._changes.append(Stopped(running.job))
+            self._restart(running, now_ms)
 
     def _go_on(self, now_ms: int) -> bool:
-        """Members of gangs that waited at bind for others. Whether any is bound now."""
+        """Members of gangs that waited at bind for others. Whether any waits no longer."""
         before = len(self._waits)
         for uid, (wait, node) in list(self._waits.items()):
             self._bind(uid, node, self._engine.binding.go_on(wait, uid, node, now_ms), now_ms)
         return len(self._waits) < before
 
-    def _bind(self, uid: str, node: str, verdict: object, now_ms: int) -> None:
+    def _bind(self, uid: str, node: str, verdict: BindOrder | BindWait | BindRefusal, now_ms: int) -> None:
         self._waits.pop(uid, None)
         if isinstance(verdict, BindWait):
             self._waits[uid] = verdict, node
@@ -180,7 +200,7 @@ class WaitingSite:
         self.allocated_gpu_milli += self._gpu_milli(uid)
         if len(running.nodes) == len(running.pods) and not running.started:
             running.started = True
-            self._started.append(Started(running.job, tuple(running.nodes[uid] for uid in running.pods)))
+            self._changes.append(Started(running.job, tuple(running.nodes[uid] for uid in running.pods)))
 
     def _pod(self, uid: str) -> PodFacts:
         return self._job_of[uid].pods[uid]
@@ -192,7 +212,25 @@ class WaitingSite:
 
     def next_ms(self, now_ms: int) -> int | None:
         """See `Site.next_ms`."""
-        return self._engine.next_deadline_ms(now_ms)
+        due = [wait.until_ms for wait, _ in self._waits.values()]
+        engine_ms = self._engine.next_deadline_ms(now_ms)
+        return min(due if engine_ms is None else [*due, engine_ms], default=None)
+
+    def reasons(self, now_ms: int) -> dict[str, str]:
+        """See `Site.reasons`. Pods that stand together in line wait for the same."""
+        told: dict[int, str] = {}
+        found = {}
+        for name, running in self._jobs.items():
+            uid = next((uid for uid in running.pods if uid not in running.nodes), None)
+            if uid is None:
+                continue
+            record = self._engine.roster.records[uid]
+            key = id(self._engine.roster.line.alike(record)) if uid in self._engine.roster.waiting else 0
+            if key == 0 or key not in told:
+                reason = self._engine.why(record, now_ms) if key else record.reason
+                told[key] = "" if reason is None else str(reason.code)
+            found[name] = told[key]
+        return found
 
     def usage_by_queue(self) -> dict[str, int]:
         """See `Site.usage_by_queue`."""

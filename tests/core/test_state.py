@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 from scheduler.allocation import DeviceShare
 from scheduler.journal import JournalError
 from scheduler.kernels import arrays as layout
+from scheduler.node_row import MOST
 from scheduler.request import Request
-from scheduler.state import MOST, REMEMBERED_REQUESTS, ClusterState, StateError
+from scheduler.state import REMEMBERED_REQUESTS, ClusterState, StateError
 from tests import naive, strategies
 from tests.strategies import GPU, MIG, fraction, inventory, memory, whole
 from topology.inventory import ShareSupport

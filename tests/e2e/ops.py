@@ -7,7 +7,7 @@ import re
 import subprocess
 from typing import Any, Final
 from urllib.error import HTTPError
-from urllib.request import ProxyHandler, build_opener
+from urllib.request import ProxyHandler, Request, build_opener
 
 from tests.controlplane.resources import Object, Objects
 from tests.controlplane.tangram_process import COMMAND, TangramProcess
@@ -33,6 +33,15 @@ class Ops:
 
     def queues(self) -> Object:
         return _object(self._json("/api/v1/queues"))
+
+    def packing(self) -> Object:
+        return _object(self._json("/api/v1/packing"))
+
+    def plan(self, document: Object) -> Object:
+        """The answer of a stateless plan."""
+        body = json.dumps(document).encode()
+        with _OPENER.open(Request(f"{self._url}/api/v1/plan", data=body, method="POST"), timeout=60) as answer:
+            return _object(json.load(answer))
 
     def workload(self, namespace: str, name: str) -> Object:
         return _object(self._json(f"/api/v1/workloads/{namespace}/{name}"))

@@ -1,4 +1,4 @@
-"""Tables and values of RSV once more, as packing.md writes them: one pod class, one model, one room at a time."""
+"""Tables and values of RSV once more, as docs/packing.md writes them: one pod class, one model, one room at a time."""
 
 from __future__ import annotations
 

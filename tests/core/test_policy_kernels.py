@@ -1,0 +1,113 @@
+"""The policies of the literature on the state arrays against tests/core/naive_policies.py."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from scheduler import placement
+from scheduler.kernels import feasible
+from scheduler.packing.fgd import Fgd
+from scheduler.packing.hardware import Hardware
+from scheduler.packing.mix import Mix, PodClass
+from scheduler.packing.named import policy_named
+from scheduler.packing.survey import hardware_of
+from scheduler.request import Demand, Request
+from scheduler.state import ClusterState
+from tests import naive, strategies
+from tests.core import naive_policies
+from tests.core.states import everywhere, state_of
+from tests.strategies import fraction, inventory, whole
+
+NAIVE: dict[str, Callable[[naive.Node, Request], int]] = {
+    "bestfit": naive_policies.bestfit,
+    "dotprod": naive_policies.dotprod,
+    "gpu-packing": naive_policies.gpu_packing,
+    "gpu-clustering": naive_policies.gpu_clustering,
+}
+TASKS = (
+    naive_policies.Task(100, 500, 1, 0.4),
+    naive_policies.Task(1000, 1000, 2, 0.3),
+    naive_policies.Task(300, 0, 0, 0.2),
+    naive_policies.Task(300, 1000, 1, 0.1),
+)
+MIX = Mix(tuple(PodClass(task.cpu, 0, task.devices, task.milli) for task in TASKS), (4, 3, 2, 1))
+
+
+def costs(state: ClusterState, request: Request) -> list[int]:
+    """What the policy says of each slot; of no meaning where the request does not fit."""
+    slots = np.arange(len(state.inventories))
+    ask = state.ask(request)
+    feasible.holds(state.arrays, ask, slots, state.scratch.fits)
+    state.policy.price(state.arrays, ask, slots, state.scratch)
+    return [int(cost) for cost in state.scratch.cost[: slots.size]]
+
+
+def whole_or_share(request: Request) -> bool:
+    """Not a part of a device (MIG), which all policies pack by count."""
+    return request.demand is not Demand.NONE or not any("mig" in name for name, _ in request.extended)
+
+
+@pytest.mark.parametrize("name", sorted(NAIVE))
+@given(nodes=strategies.nodes(), request_=strategies.requests().filter(whole_or_share))
+def test_costs_are_those_of_the_plain_scores(name: str, nodes: list[naive.Node], request_: Request) -> None:
+    state = state_of(nodes, policy_named(name))
+    fits = placement.fits(state, request_, everywhere(state))
+    found = costs(state, request_)
+    for slot in np.flatnonzero(fits).tolist():
+        assert found[slot] == NAIVE[name](nodes[slot], request_), nodes[slot]
+        devices = placement.place_on(state, request_, slot)
+        if request_.demand is Demand.SHARE:
+            assert [one.index for one in devices or ()] == sorted(naive_policies.tightest(nodes[slot], request_))
+
+
+@given(nodes=strategies.nodes(), request_=strategies.requests().filter(whole_or_share), data=st.data())
+def test_fgd_scores_are_those_of_the_plain_sums(
+    nodes: list[naive.Node], request_: Request, data: st.DataObject
+) -> None:
+    state = state_of(nodes, Fgd())
+    assert isinstance(state.policy, Fgd)
+    state.policy.publish(state.policy.build(MIX, every_model(state)))
+    fits = placement.fits(state, request_, everywhere(state))
+    found = costs(state, request_)
+    for slot in np.flatnonzero(fits).tolist():
+        if request_.device_count > 1 and request_.demand is Demand.SHARE:
+            continue
+        scores = naive_policies.fgd(nodes[slot], request_, TASKS)
+        # sums in another order may fall on the other side of a whole number
+        assert any(int(score + nudge) == 100 - found[slot] for score in scores for nudge in (-1e-9, 1e-9))
+        assert 100 - found[slot] >= int(max(scores) - 1e-9)
+
+
+def every_model(state: ClusterState) -> Hardware:
+    """As if every model took shares, so that every task may use it."""
+    return Hardware(tuple(model._replace(takes_shares=True) for model in hardware_of(state).models))
+
+
+def test_fgd_of_the_paper() -> None:
+    """A share that leaves what nobody can use costs more than one that fills a device up."""
+    state = ClusterState(Fgd())
+    for name in "ab":
+        state.set_node(inventory(name, devices=[1000] * 2, cpu_milli=64_000))
+    assert isinstance(state.policy, Fgd)
+    state.policy.publish(state.policy.build(MIX, hardware_of(state)))
+    state.take(1, fraction(500), placement.place_on(state, fraction(500), 1) or ())
+    found = placement.place(state, fraction(500), np.ones(2, np.bool_))
+    assert found is not None
+    assert (found.node, [one.index for one in found.devices]) == ("b", [0])
+
+
+def test_clustering_keeps_kinds_together() -> None:
+    state = ClusterState(policy_named("gpu-clustering"))
+    for name in "abc":
+        state.set_node(inventory(name, devices=[1000] * 4, cpu_milli=64_000))
+    state.take(1, whole(2), placement.place_on(state, whole(2), 1) or ())
+    state.take(2, fraction(300), placement.place_on(state, fraction(300), 2) or ())
+    for request, node in ((whole(2), "b"), (fraction(300), "c"), (whole(1), "a")):
+        found = placement.place(state, request, np.ones(3, np.bool_))
+        assert found is not None
+        assert found.node == node
