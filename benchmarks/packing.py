@@ -15,10 +15,10 @@ from typing import Any, Final, NamedTuple
 
 from benchmarks import packing_tables, report
 from benchmarks.packing_expected import Expected
+from scheduler.simulate.cluster_workers import workers_at
 from scheduler.simulate.openb import FOLDER, TRACES, TraceError
 from scheduler.simulate.sweep import Progress, Swept, sweep
 from scheduler.simulate.task import SweepError, Task, churns, inflations
-from scheduler.simulate.workers import LocalWorkers
 
 POLICIES: Final = ("dotprod", "gpu-clustering", "gpu-packing", "bestfit", "fgd", "rsv", "rsv-max")
 FRESH_POLICIES: Final = ("fgd", "rsv", "rsv-max")
@@ -63,6 +63,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--only", choices=("inflation", "fresh", "churn", "sampling"), help="one of the experiments")
     parser.add_argument("--quick", action="store_true", help="two traces, two seeds; kept apart in out/packing-quick")
     parser.add_argument("--workers", type=_positive, metavar="N", help="processes (all cores)")
+    parser.add_argument("--cluster", metavar="ADDRESS", help="tcp://HOST:PORT of Dask, ray://HOST:PORT of Ray")
     parser.add_argument("--data", type=Path, default=FOLDER, metavar="DIR", help="where the traces are")
     parser.add_argument("--anew", action="store_true", help="forget the results that are there")
     options = parser.parse_args(arguments)
@@ -91,7 +92,7 @@ def run(name: str, part: Part, expected: Expected, folder: Path, options: argpar
             part.tasks,
             folder / f"{name}.jsonl",
             folder=options.data,
-            workers=LocalWorkers(options.workers),
+            workers=workers_at(options.cluster, options.workers),
             anew=options.anew,
             progress=tell,
         )

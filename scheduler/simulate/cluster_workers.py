@@ -94,7 +94,7 @@ class RayWorkers:
         """See `Workers.submit`. Raises SweepError where nobody answers."""
         try:
             self._ray.init(address=self._address, log_to_driver=False)
-        except (ConnectionError, RuntimeError, ValueError) as err:
+        except (ConnectionError, RuntimeError, ValueError, self._ray.exceptions.RayError) as err:
             raise SweepError(f"no Ray cluster answers at {self._address}: {err}") from None
         remote = self._ray.remote(_apply)
         shared = self._ray.put(call)
