@@ -96,7 +96,7 @@ class Life:
             self.state.give(*gone)
         request = self._rng.choice(self._requests)
         if cold:
-            self.state.costs.clear()
+            self.state.forget_costs()
         began = time.perf_counter()
         found = placement.place(self.state, request, self._mask)
         took = time.perf_counter() - began

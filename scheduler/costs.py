@@ -2,20 +2,29 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from scheduler.change_log import ChangeLog
 from scheduler.kernels import feasible, score
-from scheduler.kernels.arrays import CPU, NO_DEVICES
+from scheduler.kernels.arrays import CPU, NO_DEVICES, Ask, NodeArrays, Scratch
+from scheduler.policy import Policy
 from scheduler.request import Request
-
-if TYPE_CHECKING:
-    from scheduler.state import ClusterState
 
 REMEMBERED_BYTES: Final = 64 << 20
 FEWEST: Final = 16
+
+
+class Sight(NamedTuple):
+    """What costs follow from: the policy, the nodes (`slots` of them in use), and which of them changed."""
+
+    policy: Policy
+    nodes: NodeArrays
+    slots: int
+    changes: ChangeLog
+    buffers: Scratch
 
 
 class _Known:
@@ -41,31 +50,29 @@ class Costs:
         """The arrays have another size."""
         self._known.clear()
 
-    def of(self, state: ClusterState, request: Request) -> NDArray[np.int64]:
+    def of(self, request: Request, ask: Ask, sight: Sight) -> NDArray[np.int64]:
         """int64[S]: the cost on each slot as things are now, DOES_NOT_FIT where the request has no room.
 
-        Read-only for the caller, and true until the next change of the state.
+        Read-only for the caller, and true until the next change of the state. `ask` is the request as kernels read it.
         """
-        ask = state.ask(request)  # first: it may grow the arrays
-        known = self._known.pop(request, None) or self._new(state)
+        policy, nodes, slots, changes, buffers = sight
+        known = self._known.pop(request, None) or self._new(buffers.fits.size)
         self._known[request] = known
-        log, epoch = state.changes, state.policy.epoch
-        stale = log.since(known.seen) if known.seen >= 0 and known.epoch == epoch else None
-        if stale is None or stale.size > len(state.inventories):
-            stale = self._all(len(state.inventories))
+        epoch = policy.epoch
+        stale = changes.since(known.seen) if known.seen >= 0 and known.epoch == epoch else None
+        if stale is None or stale.size > slots:
+            stale = self._all(slots)
         if stale.size:
-            nodes, buffers = state.arrays, state.scratch
             feasible.holds(nodes, ask, stale, buffers.fits)
-            state.policy.price(nodes, ask, stale, buffers)
+            policy.price(nodes, ask, stale, buffers)
             plain = ask.demand == NO_DEVICES and ask.pack_column == CPU
             score.settle(
                 nodes.virtual, nodes.accelerated, nodes.pool, plain, stale, buffers.fits, buffers.cost, known.costs
             )
-        known.seen, known.epoch = log.now, epoch
+        known.seen, known.epoch = changes.now, epoch
         return known.costs
 
-    def _new(self, state: ClusterState) -> _Known:
-        slots = state.scratch.fits.size
+    def _new(self, slots: int) -> _Known:
         most = max(self._remembered_bytes // (8 * slots), FEWEST)
         while len(self._known) >= most:
             del self._known[next(iter(self._known))]

@@ -123,7 +123,7 @@ class DomainOrder:
             return prices
         for bucket in part.all_buckets():
             copies = self._ground.copies(bucket)[slots]
-            costs = state.costs.of(state, bucket.request)[slots] % POOL
+            costs = state.costs(bucket.request)[slots] % POOL
             order = np.lexsort((costs, ids))
             before = np.cumsum(copies[order]) - copies[order]
             before -= np.maximum.accumulate(np.where(np.diff(ids[order], prepend=-1) != 0, before, 0))

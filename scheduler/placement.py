@@ -24,7 +24,7 @@ BEST_SCORE: Final = 100
 
 def place(state: ClusterState, request: Request, mask: NDArray[np.bool_]) -> Allocation | None:
     """The best node among those of `mask` (bool[slots]) and the devices there, or None when it fits on none."""
-    costs = state.costs.of(state, request)
+    costs = state.costs(request)
     slot = int(score.cheapest(costs, _canonical(mask, state), state.arrays.rank))
     inventory = state.inventories[slot] if slot >= 0 else None
     if inventory is None:
@@ -46,7 +46,7 @@ def fits(state: ClusterState, request: Request, mask: NDArray[np.bool_]) -> NDAr
     """bool[slots]: the nodes of `mask` (bool[slots]) that hold the request now."""
     mask = mask[: len(state.inventories)]
     answer = np.zeros(len(state.inventories), np.bool_)
-    answer[: mask.size] = (state.costs.of(state, request)[: mask.size] != score.DOES_NOT_FIT) & mask
+    answer[: mask.size] = (state.costs(request)[: mask.size] != score.DOES_NOT_FIT) & mask
     return answer
 
 
@@ -62,7 +62,7 @@ def copies(state: ClusterState, request: Request, mask: NDArray[np.bool_]) -> ND
 def ranked(state: ClusterState, request: Request, mask: NDArray[np.bool_]) -> NDArray[np.int64]:
     """The slots of `mask` (bool[slots]) on which the request fits, the best first."""
     slots = np.flatnonzero(fits(state, request, mask))
-    costs = state.costs.of(state, request)
+    costs = state.costs(request)
     return slots[np.lexsort((state.arrays.rank[slots], costs[slots]))]
 
 
@@ -71,7 +71,7 @@ def scores(state: ClusterState, request: Request, slots: Sequence[int] | NDArray
 
     100 for the best and its equals alone, 0 where the request does not fit; the steps between are even.
     """
-    costs = state.costs.of(state, request)[np.asarray(slots, np.int64)]
+    costs = state.costs(request)[np.asarray(slots, np.int64)]
     levels, place = np.unique(costs[costs >= 0], return_inverse=True)
     answer = np.zeros(costs.size, np.int64)
     answer[costs >= 0] = (len(levels) - place) * BEST_SCORE // max(len(levels), 1)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from scheduler.allocation import FULL_MILLI, DeviceShare
 from scheduler.change_log import ChangeLog
-from scheduler.costs import Costs
+from scheduler.costs import Costs, Sight
 from scheduler.journal import Journal
 from scheduler.kernels import arrays as layout
 from scheduler.kernels import holding
@@ -55,7 +55,7 @@ class ClusterState:
         self._arrays = layout.blank(64, 8, 8)
         self.scratch: Scratch = layout.scratch(64, 8)
         self.changes: Final = ChangeLog()
-        self.costs: Final = Costs()
+        self._costs: Final = Costs()
         self._vacant: list[int] = []
         self._ranked = True
         self._journal: Journal[_Change] = Journal()
@@ -164,13 +164,26 @@ class ClusterState:
         self._arrays = layout.grown(self._arrays, *want)
         self.scratch = layout.scratch(want[0], want[2])
         self._shapes.clear()
-        self.costs.clear()
+        self._costs.clear()
 
     # -- requests ----------------------------------------------------------------------------------------------
 
     def ask(self, request: Request) -> Ask:
         """The request as kernels read it. May add columns, so take `arrays` afterwards."""
         return self._shape(request).ask
+
+    def costs(self, request: Request) -> NDArray[np.int64]:
+        """int64[S]: what the request costs on each slot; see `Costs.of`."""
+        ask = self.ask(request)  # first: it may grow the arrays
+        return self._costs.of(request, ask, self.sight())
+
+    def sight(self) -> Sight:
+        """What costs follow from, as things are now."""
+        return Sight(self.policy, self.arrays, len(self.inventories), self.changes, self.scratch)
+
+    def forget_costs(self) -> None:
+        """Costs are calculated anew; for benchmarks."""
+        self._costs.clear()
 
     def vector(self, request: Request) -> NDArray[np.int64]:
         """int64[R]: what a pod takes of each column; every pod takes one of `pods`. Not to be changed."""

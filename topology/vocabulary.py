@@ -57,6 +57,8 @@ PREEMPTIBILITY: Final = Word("tangram.scheduler/preemptibility", aliases=("kai.s
 """Label: see the two values below. Without it the priority class decides."""
 PREEMPTIBLE: Final = "preemptible"
 NON_PREEMPTIBLE: Final = "non-preemptible"
+SIMULATED_OUTAGE: Final = "tangram.scheduler/simulated-outage"
+"""Annotation on nodes of simulated manifests: when they are gone."""
 EXPECTED_RUNTIME: Final = Word("tangram.scheduler/expected-runtime")
 """Annotation: how long the pod runs once it has started, as a duration such as 90m."""
 
@@ -198,7 +200,14 @@ HAMI_NVIDIA_REGISTER: Final = "hami.io/node-nvidia-register"
 """Annotation of HAMi's device plugin; read for the NUMA node of each device."""
 KWOK_NODE: Final = "kwok.x-k8s.io/node"
 """Annotation that KWOK puts on the nodes it plays."""
-NODE_ANNOTATIONS: Final = (NODE_CLUSTER, NODE_GPU_UUIDS, NODE_GPU_ISLANDS, HAMI_NVIDIA_REGISTER, KWOK_NODE)
+NODE_ANNOTATIONS: Final = (
+    NODE_CLUSTER,
+    NODE_GPU_UUIDS,
+    NODE_GPU_ISLANDS,
+    HAMI_NVIDIA_REGISTER,
+    KWOK_NODE,
+    SIMULATED_OUTAGE,
+)
 """The only node annotations that are read; others change too often to be kept."""
 
 # -- resource names --------------------------------------------------------------------------------------------

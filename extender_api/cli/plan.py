@@ -67,7 +67,7 @@ def _document(arguments: argparse.Namespace) -> dict[str, Any]:
     objects: list[Any] = []
     options: dict[str, Any] = {}
     for filename in arguments.filename:
-        for item in _items(filename):
+        for item in items(filename):
             if isinstance(item, dict) and "objects" in item and "kind" not in item:
                 objects += item["objects"] if isinstance(item["objects"], list) else [item["objects"]]
                 options |= _options(item.get("options"), filename)
@@ -93,8 +93,8 @@ def _options(given: Any, filename: str) -> dict[str, Any]:
     return given or {}
 
 
-def _items(filename: str) -> Iterator[Any]:
-    """The documents of a file."""
+def items(filename: str) -> Iterator[Any]:
+    """The documents of a file, - for standard input. Raises UnreadableFile."""
     import yaml
 
     from extender_api.plan_yaml import Loader

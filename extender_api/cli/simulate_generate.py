@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Final
 from topology import duration
 
 if TYPE_CHECKING:
-    from scheduler.simulate.generate import JobShape, NodeShape, QueueShape
+    from scheduler.simulate.generate import QueueShape
+    from scheduler.simulate.making import JobShape, NodeShape
     from scheduler.simulate.scenario import Scenario
 
 NODES: Final = ("16x8",)
@@ -87,7 +88,7 @@ def fits_default(part: Part, nodes: tuple[NodeShape, ...]) -> bool:
 
 def job_shape(part: Part, largest: int) -> JobShape:
     """Jobs of a size, on nodes of which the largest has so many GPUs. Raises ScenarioError."""
-    from scheduler.simulate.generate import JobShape
+    from scheduler.simulate.making import JobShape
     from scheduler.simulate.scenario import ScenarioError
 
     milli, weight, mean_ms = part
@@ -106,7 +107,7 @@ def job_shape(part: Part, largest: int) -> JobShape:
 
 # -- how options are written ---------------------------------------------------------------------------------------
 def _nodes(text: str) -> NodeShape:
-    from scheduler.simulate.generate import NodeShape
+    from scheduler.simulate.making import NodeShape
 
     size, _, product = text.partition(":")
     count, by, gpus = size.partition("x")

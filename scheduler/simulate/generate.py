@@ -14,49 +14,13 @@ import numpy as np
 
 from queues.amounts import UNLIMITED
 from queues.spec import QueueSpec, Terms
-from scheduler.object_facts import ObjectFacts
 from scheduler.object_index import ObjectIndex
-from scheduler.pod import Container, PodFacts
-from scheduler.simulate.scenario import Job, Outage, Scenario, ScenarioError
+from scheduler.simulate.making import POD_GROUP, JobShape, NodeShape, Template, group_of, job_of, nodes_of, template_of
+from scheduler.simulate.scenario import Outage, Scenario, ScenarioError
 from topology import vocabulary
 from topology.node import NodeFacts
 
-DEVICE: Final = "nvidia.com/gpu"
-NAMESPACE: Final = "simulated"
-POD_GROUP: Final = "PodGroup"
 MOST_JOBS: Final = 1_000_000
-PODS_PER_NODE: Final = 250
-
-
-@dataclass(frozen=True, slots=True)
-class NodeShape:
-    """So many nodes that are alike. `card_mib` is the memory of each of their devices."""
-
-    count: int
-    gpus: int
-    cpu_milli: int
-    memory_bytes: int
-    product: str = "SIMULATED"
-    card_mib: int = 81_920
-
-
-class JobShape(NamedTuple):
-    """Jobs that ask for the same, and how often they come among others: `pods` pods, each of `devices` devices with
-    `milli` of each (0 devices: none), CPU and memory. Jobs of several pods are gangs. Mean run time is `mean_ms`.
-    """
-
-    weight: int
-    pods: int
-    devices: int
-    milli: int
-    cpu_milli: int
-    memory_bytes: int
-    mean_ms: int
-
-    @property
-    def gpu_milli(self) -> int:
-        """What a job asks for."""
-        return self.pods * self.devices * self.milli
 
 
 class QueueShape(NamedTuple):
@@ -108,7 +72,7 @@ class Description:
 def generate(described: Description, seed: int, name: str = "generated") -> Scenario:
     """The scenario of a description and a seed. Raises ScenarioError where the description has no meaning."""
     rng = np.random.default_rng(seed)
-    nodes = tuple(_nodes(described.nodes))
+    nodes = tuple(nodes_of(described.nodes))
     count = int(rng.poisson(_expected_jobs(described)))
     times = np.sort(rng.uniform(0, described.span_ms, count)).astype(np.int64)
     weights = np.array([shape.weight for shape in described.jobs], np.float64)
@@ -120,15 +84,15 @@ def generate(described: Description, seed: int, name: str = "generated") -> Scen
         parts = np.array([queue.part for queue in described.queues], np.float64)
         names = [queue.name for queue in described.queues]
         owners = [names[at] for at in rng.choice(len(names), count, p=parts / parts.sum()).tolist()]
-    whole = [(shape, _template(shape)) for shape in described.jobs]
+    whole = [(shape, template_of(shape)) for shape in described.jobs]
     parted = [_as_gang(shape) for shape in described.jobs]
     jobs = []
     for number, (at_ms, which, span, as_gang, queue) in enumerate(
         zip(times.tolist(), shapes.tolist(), spans.tolist(), split.tolist(), owners, strict=True)
     ):
         shape, template = (parted if as_gang else whole)[which]
-        jobs.append(_job(f"job-{number:06}", shape, template, at_ms, max(round(span * shape.mean_ms), 1), queue))
-    gangs = [_group(job) for job in jobs if len(job.pods) > 1]
+        jobs.append(job_of(f"job-{number:06}", shape, template, at_ms, max(round(span * shape.mean_ms), 1), queue))
+    gangs = [group_of(job) for job in jobs if len(job.pods) > 1]
     return Scenario(
         name,
         nodes,
@@ -153,81 +117,15 @@ def _expected_jobs(described: Description) -> float:
     return count
 
 
-def _nodes(shapes: Sequence[NodeShape]) -> Iterator[NodeFacts]:
-    number = 0
-    for shape in shapes:
-        amounts = {"cpu": shape.cpu_milli, "memory": shape.memory_bytes, "pods": PODS_PER_NODE}
-        labels = {}
-        if shape.gpus:
-            amounts[DEVICE] = shape.gpus
-            labels = {f"{DEVICE}.product": shape.product, f"{DEVICE}.memory": str(shape.card_mib)}
-        for _ in range(shape.count):
-            facts = NodeFacts(f"node-{number:05}", labels=labels, capacity=amounts, allocatable=amounts)
-            number += 1
-            yield facts
-
-
-class _Template(NamedTuple):
-    """What pods of a shape share."""
-
-    containers: tuple[Container, ...]
-    annotations: dict[str, str]
-
-
-def _template(shape: JobShape) -> _Template:
-    requests = {"cpu": shape.cpu_milli, "memory": shape.memory_bytes}
-    limits: dict[str, int] = {}
-    annotations: dict[str, str] = {}
-    if shape.devices and shape.milli == 1000:
-        requests[DEVICE] = limits[DEVICE] = shape.devices
-    elif shape.devices:
-        annotations[vocabulary.GPU_FRACTION.key] = f"0.{shape.milli:03}"
-        if shape.devices > 1:
-            annotations[vocabulary.GPU_FRACTION_NUM_DEVICES.key] = str(shape.devices)
-    return _Template((Container("main", requests, limits),), annotations)
-
-
-def _as_gang(shape: JobShape) -> tuple[JobShape, _Template]:
+def _as_gang(shape: JobShape) -> tuple[JobShape, Template]:
     """The same work as pods of one device each, where it is one pod with several whole devices."""
     if shape.pods > 1 or shape.devices < 2 or shape.milli < 1000:
-        return shape, _template(shape)
+        return shape, template_of(shape)
     parts = shape.devices
     split = shape._replace(
         pods=parts, devices=1, cpu_milli=shape.cpu_milli // parts, memory_bytes=shape.memory_bytes // parts
     )
-    return split, _template(split)
-
-
-def _job(name: str, shape: JobShape, template: _Template, at_ms: int, runs_ms: int, queue: str) -> Job:
-    labels = {vocabulary.QUEUE.key: queue} if queue else {}
-    if shape.pods > 1:
-        labels[vocabulary.POD_GROUP.key] = name
-    pods = tuple(
-        PodFacts(
-            f"{name}-{number}",
-            NAMESPACE,
-            f"{name}-{number}",
-            labels=labels,
-            annotations=template.annotations,
-            created_ms=at_ms,
-            scheduler_name=vocabulary.DEFAULT_SCHEDULER_NAME,
-            containers=template.containers,
-        )
-        for number in range(shape.pods)
-    )
-    return Job(name, pods, at_ms, runs_ms)
-
-
-def _group(job: Job) -> ObjectFacts:
-    """The PodGroup of a gang: all of its pods or none."""
-    return ObjectFacts(
-        f"{vocabulary.API_GROUP}/v1alpha1",
-        POD_GROUP,
-        NAMESPACE,
-        job.name,
-        uid=f"group-{job.name}",
-        spec={"minMember": len(job.pods)},
-    )
+    return split, template_of(split)
 
 
 def _queues(shapes: Sequence[QueueShape]) -> Iterator[QueueSpec]:

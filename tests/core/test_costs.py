@@ -73,8 +73,8 @@ class _Life:
 
     def check(self) -> None:
         for request in self.requests:
-            known = self.state.costs.of(self.state, request)
-            fresh = Costs().of(self.state, request)
+            known = self.state.costs(request)
+            fresh = Costs().of(request, self.state.ask(request), self.state.sight())
             assert known.tolist() == fresh.tolist()
 
 
@@ -112,7 +112,7 @@ def test_only_changed_nodes_are_looked_at_again(monkeypatch: pytest.MonkeyPatch)
     state = ClusterState()
     for name in "abc":
         state.set_node(inventory(name, devices=[100, 100]))
-    state.costs.of(state, whole(1))
+    state.costs(whole(1))
     looked_at: list[list[int]] = []
     price = state.policy.price
 
@@ -124,10 +124,10 @@ def test_only_changed_nodes_are_looked_at_again(monkeypatch: pytest.MonkeyPatch)
             price(nodes, ask, slots, buffers)
 
     monkeypatch.setattr(state, "policy", Watched())
-    state.costs.of(state, whole(1))
+    state.costs(whole(1))
     state.take(1, fraction(500), (DeviceShare(0, 50, 500),))
-    state.costs.of(state, whole(1))
-    state.costs.of(state, whole(2))
+    state.costs(whole(1))
+    state.costs(whole(2))
     assert looked_at == [[1], [0, 1, 2]]
 
 
@@ -135,15 +135,15 @@ def test_requests_asked_for_longest_ago_are_forgotten() -> None:
     state = ClusterState()
     state.set_node(inventory("a"))
     costs = Costs(remembered_bytes=0)
-    first = costs.of(state, whole(1))
+    first = costs.of(whole(1), state.ask(whole(1)), state.sight())
     for count in range(2, 17):
-        costs.of(state, whole(count))
-    assert costs.of(state, whole(1)) is first
-    costs.of(state, whole(17))
-    assert costs.of(state, whole(1)) is first
+        costs.of(whole(count), state.ask(whole(count)), state.sight())
+    assert costs.of(whole(1), state.ask(whole(1)), state.sight()) is first
+    costs.of(whole(17), state.ask(whole(17)), state.sight())
+    assert costs.of(whole(1), state.ask(whole(1)), state.sight()) is first
     for count in range(18, 35):
-        costs.of(state, whole(count))
-    assert costs.of(state, whole(1)) is not first
+        costs.of(whole(count), state.ask(whole(count)), state.sight())
+    assert costs.of(whole(1), state.ask(whole(1)), state.sight()) is not first
     assert first[0] == DOES_NOT_FIT
 
 

@@ -8,7 +8,8 @@ from dataclasses import replace
 import pytest
 
 from queues.spec import QueueSpec, Terms
-from scheduler.simulate.generate import Description, Failures, JobShape, NodeShape, QueueShape, generate
+from scheduler.simulate.generate import Description, Failures, QueueShape, generate
+from scheduler.simulate.making import JobShape, NodeShape
 from scheduler.simulate.result import Result
 from scheduler.simulate.scenario import Job, Scenario, ScenarioError
 from tests.simulate.builders import simulate
