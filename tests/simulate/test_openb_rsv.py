@@ -47,13 +47,13 @@ def test_the_first_places_of_default() -> None:
 def test_it_beats_fgd_although_it_has_to_learn_the_demand() -> None:
     learnt = simulate(replace(inflation("default", 43), mix=None))
     fgd = EXPECTED["traces"]["default"]["policies"]["FGD"]["per_seed"][1]
-    assert learnt.gpu_allocation_percent - fgd >= 0.2
+    assert learnt.end_gpu_allocation_percent - fgd >= 0.2
 
 
 def test_seeing_sixty_nodes_costs_next_to_nothing() -> None:
     seen = simulate(inflation("default", 42), candidates=60)
     everything = EXPECTED["traces"]["default"]["policies"]["RSV-balanced"]["per_seed"][0]
-    assert everything - seen.gpu_allocation_percent <= 0.1
+    assert everything - seen.end_gpu_allocation_percent <= 0.1
 
 
 def test_where_cpu_is_short_and_pods_leave_large_pods_are_served() -> None:
