@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import numpy as np
 import pytest
 from hypothesis import given
-from hypothesis import strategies as st
 
 from scheduler import placement
 from scheduler.kernels import feasible
@@ -65,22 +65,20 @@ def test_costs_are_those_of_the_plain_scores(name: str, nodes: list[naive.Node],
             assert [one.index for one in devices or ()] == sorted(naive_policies.tightest(nodes[slot], request_))
 
 
-@given(nodes=strategies.nodes(), request_=strategies.requests().filter(whole_or_share), data=st.data())
-def test_fgd_scores_are_those_of_the_plain_sums(
-    nodes: list[naive.Node], request_: Request, data: st.DataObject
-) -> None:
+@given(nodes=strategies.nodes(), request_=strategies.requests().filter(whole_or_share))
+def test_fgd_costs_and_devices_are_those_of_the_plain_sums(nodes: list[naive.Node], request_: Request) -> None:
+    """To the bit: both add up in one order."""
     state = state_of(nodes, Fgd())
     assert isinstance(state.policy, Fgd)
     state.policy.publish(state.policy.build(MIX, every_model(state)))
     fits = placement.fits(state, request_, everywhere(state))
     found = costs(state, request_)
     for slot in np.flatnonzero(fits).tolist():
-        if request_.device_count > 1 and request_.demand is Demand.SHARE:
-            continue
-        scores = naive_policies.fgd(nodes[slot], request_, TASKS)
-        # sums in another order may fall on the other side of a whole number
-        assert any(int(score + nudge) == 100 - found[slot] for score in scores for nudge in (-1e-9, 1e-9))
-        assert 100 - found[slot] >= int(max(scores) - 1e-9)
+        cost, rows = naive_policies.fgd(nodes[slot], request_, TASKS)
+        assert found[slot] == cost, nodes[slot]
+        devices = placement.place_on(state, request_, slot)
+        if request_.demand is Demand.SHARE:
+            assert [one.index for one in devices or ()] == sorted(rows)
 
 
 def every_model(state: ClusterState) -> Hardware:
@@ -99,6 +97,17 @@ def test_fgd_of_the_paper() -> None:
     found = placement.place(state, fraction(500), np.ones(2, np.bool_))
     assert found is not None
     assert (found.node, [one.index for one in found.devices]) == ("b", [0])
+
+
+def test_a_share_of_several_devices_costs_fgd_what_all_of_them_change() -> None:
+    """The second step alone would cost next to nothing."""
+    node = naive.Node(inventory("a", devices=[0] * 4, cpu_milli=1000))
+    state = state_of([node], Fgd())
+    assert isinstance(state.policy, Fgd)
+    state.policy.publish(state.policy.build(MIX, every_model(state)))
+    before = naive_policies.fragmentation([1000] * 4, 1000, TASKS)
+    after = naive_policies.fragmentation([900, 900, 1000, 1000], 900, TASKS)
+    assert costs(state, fraction(100, devices=2)) == [100 - int(100 / (1 + math.exp((after - before) / 1000)))]
 
 
 def test_clustering_keeps_kinds_together() -> None:
