@@ -131,7 +131,7 @@ def fgd_costs(nodes: NodeArrays, ask: Ask, tasks: FgdTasks, slots: NDArray[np.in
                         continue
                     if is_among(rows, k, row):
                         continue
-                    if k == 0 and is_repeated(slot, row, room_milli, room_mib, total_mib, holders):
+                    if k == 0 and is_repeated(slot, row, room_milli, room_mib, free_milli, total_mib, holders):
                         continue
                     room = rooms[row]
                     rooms[row] = room_after(

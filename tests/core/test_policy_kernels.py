@@ -8,9 +8,11 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 from hypothesis import given
+from hypothesis import strategies as st
 
 from scheduler import placement
-from scheduler.kernels import feasible
+from scheduler.allocation import DeviceShare
+from scheduler.kernels import feasible, sharing
 from scheduler.packing.fgd import Fgd
 from scheduler.packing.hardware import Hardware
 from scheduler.packing.mix import Mix, PodClass
@@ -52,6 +54,14 @@ def whole_or_share(request: Request) -> bool:
     return request.demand is not Demand.NONE or not any("mig" in name for name, _ in request.extended)
 
 
+def every_model(state: ClusterState) -> Hardware:
+    """As if every model took shares, so that every task may use it."""
+    return Hardware(tuple(model._replace(takes_shares=True) for model in hardware_of(state).models))
+
+
+# -- costs -------------------------------------------------------------------------------------------------------
+
+
 @pytest.mark.parametrize("name", sorted(NAIVE))
 @given(nodes=strategies.nodes(), request_=strategies.requests().filter(whole_or_share))
 def test_costs_are_those_of_the_plain_scores(name: str, nodes: list[naive.Node], request_: Request) -> None:
@@ -81,9 +91,43 @@ def test_fgd_costs_and_devices_are_those_of_the_plain_sums(nodes: list[naive.Nod
             assert [one.index for one in devices or ()] == sorted(rows)
 
 
-def every_model(state: ClusterState) -> Hardware:
-    """As if every model took shares, so that every task may use it."""
-    return Hardware(tuple(model._replace(takes_shares=True) for model in hardware_of(state).models))
+# -- devices that are tried only once ----------------------------------------------------------------------------
+
+
+def repeated(state: ClusterState, slot: int, row: int) -> bool:
+    nodes = state.arrays
+    return sharing.is_repeated(
+        slot,
+        row,
+        nodes.device_room_milli,
+        nodes.device_room_mib,
+        nodes.device_free_milli,
+        nodes.device_total_mib,
+        nodes.device_holders,
+    )
+
+
+@given(nodes=strategies.nodes(), milli=st.integers(1, 1000))
+def test_what_is_passed_over_was_tried_already(nodes: list[naive.Node], milli: int) -> None:
+    state = state_of(nodes)
+    for slot, node in enumerate(nodes):
+        for row in range(len(node.devices)):
+            if repeated(state, slot, row):
+                before, after = naive_policies.rooms(node), naive_policies.room_after(node, fraction(milli), row)
+                alike = [other for other in range(row) if before[other] == before[row]]
+                assert after in [naive_policies.room_after(node, fraction(milli), other) for other in alike]
+
+
+def test_equal_room_is_not_enough() -> None:
+    """54 of 100 MiB hold 549 milli; 467 milli take 46 MiB, and the 8 MiB left hold 89, but one device has only 85."""
+    node = naive.Node(inventory("a", devices=[100, 100]))
+    node.held = [(fraction(448), (DeviceShare(0, 46, 448),)), (fraction(330), (DeviceShare(1, 46, 330),))]
+    assert naive_policies.rooms(node) == [549, 549]
+    assert [naive_policies.room_after(node, fraction(467), row) for row in range(2)] == [85, 89]
+    assert not repeated(state_of([node]), 0, 1)
+
+
+# -- by example --------------------------------------------------------------------------------------------------
 
 
 def test_fgd_of_the_paper() -> None:
