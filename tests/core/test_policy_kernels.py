@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 
 from scheduler import placement
 from scheduler.allocation import DeviceShare
-from scheduler.kernels import feasible, sharing
+from scheduler.kernels import feasible, fgd, sharing
 from scheduler.packing.fgd import Fgd
+from scheduler.packing.fgd_mix import fgd_tasks
 from scheduler.packing.hardware import Hardware
 from scheduler.packing.mix import Mix, PodClass
 from scheduler.packing.named import policy_named
@@ -23,6 +24,7 @@ from scheduler.state import ClusterState
 from tests import naive, strategies
 from tests.core import naive_policies
 from tests.core.states import everywhere, state_of
+from tests.packing import traces
 from tests.strategies import fraction, inventory, whole
 
 NAIVE: dict[str, Callable[[naive.Node, Request], int]] = {
@@ -128,6 +130,17 @@ def test_equal_room_is_not_enough() -> None:
 
 
 # -- by example --------------------------------------------------------------------------------------------------
+
+
+def test_the_fragmentation_of_one_node_is_known_to_the_bit() -> None:
+    """8 × G2 with 96 cores under the default trace: empty, and after one of the commonest shares."""
+    state = ClusterState()
+    state.set_node(inventory("a", devices=[0] * 8, cpu_milli=96_000))
+    tasks = fgd_tasks(traces.mix("default"), hardware_of(state))
+    assert fgd.fragmentation_in_all(state.arrays, tasks, 1) == 1087.8186968838527
+    share = fraction(810, cpu_milli=3152)
+    state.take(0, share, (DeviceShare(0, 0, 810),))
+    assert fgd.fragmentation_in_all(state.arrays, tasks, 1) == 1140.5202163275817
 
 
 def test_fgd_of_the_paper() -> None:
