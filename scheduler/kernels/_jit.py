@@ -71,8 +71,8 @@ def inner(function: F) -> F:
 def kernel(function: F) -> F:
     """Compiles on the first call; holds no GIL while it runs.
 
-    Floats never occur, so the numpy error model only removes the check for division by zero: callers divide by
-    positive numbers alone.
+    The numpy error model only removes the check for division by zero: callers divide by positive numbers alone. Nearly
+    all kernels calculate with integers; the few that take floats keep the order of their sums, so there is no fastmath.
     """
     compiled = numba.njit(function, cache=CACHED, nogil=True, error_model="numpy")
     KERNELS[function.__name__] = compiled

@@ -90,8 +90,9 @@ def score_of(before: float, after: float) -> int:
 def fgd_costs(nodes: NodeArrays, ask: Ask, tasks: FgdTasks, slots: NDArray[np.int64], buffers: Scratch) -> None:
     """Writes to `buffers.cost`, for each of `slots` (int64[n]) where `buffers.fits` holds, 100 less the score.
 
-    Devices of a share are chosen one after the other, the first with the greatest score; `buffers.rows` holds the
-    choice on the last slot. Devices that are only counted leave no fragments: their change is 0.
+    Devices of a share are chosen one after the other, the first with the greatest score; the share costs what all of
+    them change together. `buffers.rows` holds the choice on the last slot. Devices that are only counted leave no
+    fragments: their change is 0.
     """
     cpus, millis, counts, popularity, allowed = tasks.cpu, tasks.milli, tasks.devices, tasks.popularity, tasks.allowed
     fits, cost, rows = buffers.fits, buffers.cost, buffers.rows
@@ -122,18 +123,15 @@ def fgd_costs(nodes: NodeArrays, ask: Ask, tasks: FgdTasks, slots: NDArray[np.in
         cpu -= ask.cpu_milli
         if demand == SHARE:
             may_open = openable[slot]
-            best_score = 0
+            step = before
             for k in range(ask.devices):
-                best = -1
-                best_score = -1
-                if k > 0:
-                    before = fragmentation(cpus, millis, counts, popularity, allowed, kind, cpu, rooms, count)
+                best, best_score, best_after = -1, -1, step
                 for row in range(count):
                     if offer[slot, row] < need or (may_open <= 0 and holders[slot, row] == 0):
                         continue
                     if is_among(rows, k, row):
                         continue
-                    if k == 0 and is_repeated(slot, row, room_milli, room_mib, total_mib, holders):
+                    if k == 0 and is_repeated(slot, row, room_milli, room_mib, free_milli, total_mib, holders):
                         continue
                     room = rooms[row]
                     rooms[row] = room_after(
@@ -141,15 +139,16 @@ def fgd_costs(nodes: NodeArrays, ask: Ask, tasks: FgdTasks, slots: NDArray[np.in
                     )
                     after = fragmentation(cpus, millis, counts, popularity, allowed, kind, cpu, rooms, count)
                     rooms[row] = room
-                    score = score_of(before, after)
+                    score = score_of(step, after)
                     if score > best_score:
-                        best, best_score = row, score
+                        best, best_score, best_after = row, score, after
                 rows[k] = best
+                step = best_after
                 may_open -= 1 if holders[slot, best] == 0 else 0
                 rooms[best] = room_after(
                     int(free_milli[slot, best]), free_mib[slot, best], total_mib[slot, best], ask.milli, ask.mib
                 )
-            cost[slot] = BEST - best_score
+            cost[slot] = BEST - score_of(before, step)
             continue
         if demand != NO_DEVICES and count > 0 and device_column[slot] == ask.device_column:
             wanted = ask.devices

@@ -149,7 +149,7 @@ def rsv_costs(nodes: NodeArrays, ask: Ask, tables: Tables, slots: NDArray[np.int
                     untouched = holders[slot, row] == 0
                     if offer[slot, row] < need or (untouched and may_open <= 0) or is_among(rows, k, row):
                         continue
-                    if k == 0 and is_repeated(slot, row, room_milli, room_mib, total_mib, holders):
+                    if k == 0 and is_repeated(slot, row, room_milli, room_mib, free_milli, total_mib, holders):
                         continue
                     room = room_milli[slot, row]
                     after = room_after(

@@ -37,14 +37,19 @@ def is_repeated(
     row: int,
     room_milli: NDArray[np.int64],
     room_mib: NDArray[np.int64],
+    free_milli: NDArray[np.int32],
     total_mib: NDArray[np.int64],
     holders: NDArray[np.int32],
 ) -> bool:
-    """Whether an earlier device of the node is the same to every share. All arrays are [S, D]."""
+    """Whether an earlier device of the node is the same to every share, now and after it. All arrays are [S, D].
+
+    Where memory limits the room, more free compute beyond it may come to count, since MiB are rounded.
+    """
     for other in range(row):
         if (
             room_milli[slot, other] == room_milli[slot, row]
             and room_mib[slot, other] == room_mib[slot, row]
+            and free_milli[slot, other] == free_milli[slot, row]
             and total_mib[slot, other] == total_mib[slot, row]
             and (holders[slot, other] == 0) == (holders[slot, row] == 0)
         ):
