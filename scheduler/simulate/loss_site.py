@@ -14,7 +14,7 @@ from scheduler.packing.refresh import Refresh, learner_of
 from scheduler.packing.survey import hardware_of
 from scheduler.pod import PodFacts
 from scheduler.policy import Policy
-from scheduler.request import Request
+from scheduler.request import Request, foreign_request
 from scheduler.room import Form
 from scheduler.simulate.forms import PodForms
 from scheduler.simulate.scenario import Job, Scenario
@@ -33,6 +33,10 @@ class LossSite:
         self._nodes = {facts.name: facts for facts in scenario.nodes}
         for facts in scenario.nodes:
             self.cluster.set_node(facts)
+        for name, labels in scenario.namespaces.items():
+            self.cluster.set_namespace(name, labels)
+        for pod in scenario.residents:
+            self.cluster.adopt(pod, foreign_request(pod, scenario.inventory.device_resources), None)
         self._candidates = candidates
         self._begin = 0
         self._running: dict[str, Job] = {}

@@ -10,7 +10,7 @@ from scheduler.simulate.scenario import Job
 
 
 class Started(NamedTuple):
-    """All pods of a job run now. `nodes` are where they are, in the order of the job's pods."""
+    """All pods of a job run now, or of a gang as many as it needs. `nodes` are where, in the order of its pods."""
 
     job: Job
     nodes: tuple[str, ...]
