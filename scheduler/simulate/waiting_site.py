@@ -169,10 +169,11 @@ class WaitingSite:
         """Whether all of its pods run, but for those beyond what their gang needs."""
         gangs: dict[GangKey, Gang] = {}
         for uid in running.pods.keys() - running.nodes.keys():
-            gang = self._engine.roster.records[uid].gang
-            if gang is None or gang.spec is None:
+            record = self._engine.roster.records[uid]
+            if record.membership.spec is None or record.membership.problem:
                 return False
-            gangs[gang.key] = gang
+            if record.gang is not None:  # else one pod is enough for its group
+                gangs[record.gang.key] = record.gang
         views = [gang.view(lambda record: record.stays) for gang in gangs.values()]
         return bool(running.nodes) and all(view.satisfied(view.root) for view in views)
 

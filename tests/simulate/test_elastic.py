@@ -30,6 +30,10 @@ def test_it_starts_with_as_many_as_it_needs() -> None:
     assert result.allocated_gpu_milli == 0
 
 
+def test_one_pod_may_be_enough() -> None:
+    assert outcomes(elastic(1, minimum=1)) == {"wide": (0, 100)}
+
+
 def test_it_takes_all_of_its_pods_where_there_is_room() -> None:
     result = simulate(elastic(5))
     assert outcomes(result) == {"wide": (0, 100)}
