@@ -19,6 +19,7 @@ from scheduler.packing.survey import hardware_of
 from scheduler.pod import PodFacts
 from scheduler.policy import Policy
 from scheduler.recognition import recognise
+from scheduler.simulate.result import Place
 from scheduler.simulate.scenario import Job, Scenario
 from scheduler.simulate.site import Started, Stopped
 from topology import vocabulary
@@ -160,10 +161,14 @@ class WaitingSite:
         for running in grown.values():
             if self._has_enough(running):
                 running.started = True
-                nodes = (running.nodes[uid] for uid in running.pods if uid in running.nodes)
-                self._changes.append(Started(running.job, tuple(nodes)))
+                self._changes.append(Started(running.job, tuple(self._places(running))))
         changes, self._changes = self._changes, []
         yield from changes
+
+    def _places(self, running: _Running) -> Iterator[Place]:
+        for uid, pod in running.pods.items():
+            if uid in running.nodes:
+                yield Place(pod.name, running.nodes[uid], self.cluster.ledger.entries[uid].devices)
 
     def _has_enough(self, running: _Running) -> bool:
         """Whether all of its pods run, but for those beyond what their gang needs."""

@@ -55,7 +55,7 @@ class Observed(Watched):
             for change in changes:
                 if isinstance(change, Started):
                     assert change.job.name not in self.running, "a job that runs started"
-                    assert self.needs[change.job.name] <= len(change.nodes) <= len(change.job.pods)
+                    assert self.needs[change.job.name] <= len(change.places) <= len(change.job.pods)
                     self.running.add(change.job.name)
                 else:
                     self.running.discard(change.job.name)
