@@ -80,7 +80,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         report.console.print("\nstopped; the same command goes on from here")
         return INTERRUPTED
     except (SweepError, TraceError) as err:
-        report.console.print(f"[red]error:[/red] {err}")
+        report.console.print(f"[red]error:[/red] {err} (--anew forgets the results that are there)")
         return 2
     return 1 if failed else 0
 

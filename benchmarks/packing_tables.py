@@ -162,7 +162,7 @@ def _names(results: Results, field: str) -> list[str]:
 def _ends(results: Results, trace: str, policy: str, candidates: int | None = None) -> dict[int, float]:
     """Seed → allocation after the last arrival."""
     return {
-        task.seed: result["gpuAllocationPercent"]
+        task.seed: result["endGpuAllocationPercent"]
         for task, result in results.items()
         if (task.trace, task.policy, task.candidates) == (trace, policy, candidates)
     }

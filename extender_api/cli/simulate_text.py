@@ -39,7 +39,7 @@ def _summary(document: dict[str, Any]) -> Table:
         "pods refused": f"{document['refused']:,}",
         "GPUs asked for": f"{document['gpuDemandMilli'] / 1000:,.1f}",
         "GPUs allocated at the end": f"{document['gpuAllocatedMilli'] / 1000:,.1f}",
-        "allocated at the end": f"{document['gpuAllocationPercent']:.2f} %",
+        "allocated at the end": f"{document['endGpuAllocationPercent']:.2f} %",
         "allocated on average": f"{document['meanGpuAllocationPercent']:.2f} %",
         "work served": _percent(document["servedPercent"]),
         "work served of 8-GPU jobs": _percent(document["servedEightGpuPercent"]),

@@ -107,15 +107,18 @@ def churn(name: str, seed: int, load: float, folder: Path = FOLDER) -> Scenario:
         f"openb-{name}-churn-{load:g}",
         _nodes(trace, order.tolist()),
         tuple(_jobs(trace, events)),
-        mix=replace(trace.mix, steady=load <= 1),
+        mix=_steady(trace, load),
         counted_from_ms=COUNTED_FROM * TIME_MS + 1,
         seed=seed,
     )
 
 
-def unknown(scenario: Scenario) -> Scenario:
-    """The same without the demand: policies have to learn it."""
-    return replace(scenario, mix=None)
+def _steady(trace: Trace, load: float) -> Mix:
+    """The demand at that load: how many pods of each class there would be at one time, if all found a place."""
+    mix = trace.mix
+    asked = sum(count * one.devices * one.milli for one, count in zip(mix.classes, mix.demand, strict=True))
+    pods = tuple(round(count * load * trace.capacity_milli / asked) for count in mix.demand)
+    return replace(mix, pods=pods, steady=load <= 1)
 
 
 @cache

@@ -98,9 +98,15 @@ class Result:
     curve: list[float | None] = field(default_factory=list)
 
     @property
-    def gpu_allocation_percent(self) -> float:
+    def end_gpu_allocation_percent(self) -> float:
         """What of all devices is allocated at the end."""
         return percent(self.allocated_gpu_milli, self.gpu_capacity_milli)
+
+    @property
+    def gpu_allocation_percent(self) -> float:
+        """The same by the published measure where there is a curve: its last point, a mean over the last arrivals."""
+        known = [value for value in self.curve if value is not None]
+        return known[-1] if known else self.end_gpu_allocation_percent
 
     @property
     def mean_gpu_allocation_percent(self) -> float:
@@ -133,6 +139,7 @@ class Result:
             "gpuCapacityMilli": self.gpu_capacity_milli,
             "gpuAllocatedMilli": self.allocated_gpu_milli,
             "gpuAllocationPercent": self.gpu_allocation_percent,
+            "endGpuAllocationPercent": self.end_gpu_allocation_percent,
             "meanGpuAllocationPercent": self.mean_gpu_allocation_percent,
             "endMs": self.end_ms,
             "arrivals": sum(job.pods for job in self.jobs),

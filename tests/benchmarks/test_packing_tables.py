@@ -14,7 +14,7 @@ EXPECTED = Expected(FOLDER)
 
 
 def result(end: float | None, last: float | None = None, **other: Any) -> dict[str, Any]:
-    return {"gpuAllocationPercent": end, "curve": [None] * 130 + [last], **other}
+    return {"endGpuAllocationPercent": end, "curve": [None] * 130 + [last], **other}
 
 
 def test_the_whole_of_it_makes_sense_and_has_an_expected_number() -> None:

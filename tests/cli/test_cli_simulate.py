@@ -24,7 +24,7 @@ def simulated(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, 
 def test_the_published_trace(capsys: pytest.CaptureFixture[str]) -> None:
     answer = simulated(capsys, "openb", "default", "--policy", "bestfit", "--seed", "42", "--no-series")
     assert answer["gpuAllocationPercent"] == pytest.approx(93.1, abs=0.2)
-    assert answer["gpuAllocatedMilli"] == pytest.approx(answer["gpuAllocationPercent"] * 62_120, abs=4)
+    assert answer["gpuAllocatedMilli"] == pytest.approx(answer["endGpuAllocationPercent"] * 62_120, abs=4)
     assert (answer["scenario"], answer["policy"], answer["seed"]) == ("openb-default", "bestfit", 42)
     assert (answer["arrivals"], answer["gpuDemandMilli"], answer["nodes"]) == (10_866, 8_075_080, 1213)
     assert len(answer["curve"]) == 131

@@ -168,7 +168,7 @@ def curve_of(trace: str, policy: str, seed: int) -> list[float | None]:
 
 def test_few_candidates_cost_fgd_much() -> None:
     """A mean on record; with all nodes it is 95.35."""
-    ends = [simulate(inflation("default", seed), "fgd", 20).gpu_allocation_percent for seed in (42, 43, 44)]
+    ends = [simulate(inflation("default", seed), "fgd", 20).end_gpu_allocation_percent for seed in (42, 43, 44)]
     assert sum(ends) / 3 == pytest.approx(EXPECTED["sampling"]["default"]["FGD"]["20"], abs=0.005)
 
 
