@@ -24,6 +24,7 @@ from scheduler.filtering import Filtering
 from scheduler.gangs import Gangs
 from scheduler.hearsay import Hearsay
 from scheduler.instruction import Instruction
+from scheduler.memberships import Recognise
 from scheduler.object_facts import ObjectFacts, Objects
 from scheduler.object_index import NO_OBJECTS
 from scheduler.packing.refresh import Refresh
@@ -51,8 +52,14 @@ IN_FLIGHT: Final = frozenset({Stage.PLANNED, Stage.RELEASED, Stage.BINDING})
 class Engine:
     """All pods of ours and the cluster they go to."""
 
-    def __init__(self, cluster: Cluster, settings: EngineSettings, objects: Objects = NO_OBJECTS) -> None:
-        """`objects` are the owners and groups that say who belongs together."""
+    def __init__(
+        self,
+        cluster: Cluster,
+        settings: EngineSettings,
+        objects: Objects = NO_OBJECTS,
+        recognise: Recognise = recognise,
+    ) -> None:
+        """`objects` are the owners and groups that say who belongs together, as `recognise` reads them."""
         self.cluster = cluster
         self.settings = settings
         self.gangs = Gangs(objects, recognise)

@@ -59,6 +59,8 @@ PREEMPTIBLE: Final = "preemptible"
 NON_PREEMPTIBLE: Final = "non-preemptible"
 SIMULATED_OUTAGE: Final = "tangram.scheduler/simulated-outage"
 """Annotation on nodes of simulated manifests: when they are gone."""
+SIMULATED_DURATION: Final = "tangram.scheduler/simulated-duration"
+"""Annotation on pods of simulated manifests: how long they really run, whatever they say that is expected."""
 EXPECTED_RUNTIME: Final = Word("tangram.scheduler/expected-runtime")
 """Annotation: how long the pod runs once it has started, as a duration such as 90m."""
 

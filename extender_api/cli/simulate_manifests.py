@@ -14,8 +14,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "-f", "--filename", action="append", required=True, metavar="FILE",
         help="YAML or JSON as tangram plan takes it; - is standard input; may be repeated. Pods come at their "
-        "creationTimestamp and run for tangram.scheduler/expected-runtime (without: for ever); nodes are gone during "
-        'tangram.scheduler/simulated-outage, e.g. "2h-3h30m,10h-"',
+        "creationTimestamp and run for tangram.scheduler/simulated-duration, else tangram.scheduler/expected-runtime, "
+        'else for ever; nodes are gone during tangram.scheduler/simulated-outage, e.g. "2h-3h30m,10h-"',
     )  # fmt: skip
     parser.add_argument(
         "--shares", action="store_true", help="let nodes without the label tangram.scheduler/shares take device shares"
@@ -31,6 +31,8 @@ def scenario(arguments: argparse.Namespace) -> Scenario:
     documents: list[Any] = []
     for filename in arguments.filename:
         for item in items(filename):
-            whole = isinstance(item, dict) and "objects" in item and "kind" not in item
-            documents += item["objects"] if whole else [] if item is None else [item]
+            if isinstance(item, dict) and "objects" in item and "kind" not in item:
+                documents += item["objects"] if isinstance(item["objects"], list) else [item["objects"]]
+            elif item is not None:  # an empty YAML document
+                documents.append(item)
     return read(documents, InventorySettings(shares_by_default=arguments.shares))

@@ -1,7 +1,7 @@
 """Scenarios made up from a description: nodes, a mix of jobs, how much of it, queues, and how often nodes fail.
 
-Jobs come as a Poisson process and run for exponential times around the mean of their shape. Everything random follows
-from the seed.
+Jobs come as a Poisson process and run for exponential or lognormal times around the mean of their shape. Everything
+random follows from the seed.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from queues.amounts import UNLIMITED
 from queues.spec import QueueSpec, Terms
@@ -21,6 +22,8 @@ from topology import vocabulary
 from topology.node import NodeFacts
 
 MOST_JOBS: Final = 1_000_000
+MOST_SIGMA_PERCENT: Final = 300
+"""Beyond, so few jobs are most of the work that the load is a matter of chance."""
 
 
 class QueueShape(NamedTuple):
@@ -43,6 +46,7 @@ class Description:
     """What is made up. `load_percent` is the GPU time that jobs ask for in `span_ms`, of what there is.
 
     `gang_percent` of the jobs that ask for several whole devices on one node come as gangs of pods of one device each.
+    Times are lognormal with the standard deviation `sigma_percent` / 100 of their logarithm; None: exponential.
     """
 
     nodes: tuple[NodeShape, ...]
@@ -53,20 +57,37 @@ class Description:
     gang_percent: int = 0
     failures: Failures | None = None
     waits: bool = True
+    sigma_percent: int | None = None
 
     def __post_init__(self) -> None:
         if not any(shape.count > 0 for shape in self.nodes):
             raise ScenarioError("there are no nodes")
+        if any(min(shape.count, shape.gpus, shape.cpu_milli, shape.memory_bytes) < 0 for shape in self.nodes):
+            raise ScenarioError("counts, GPUs, CPU and memory of nodes are 0 or more")
         if sum(shape.weight for shape in self.jobs) <= 0 or min(shape.weight for shape in self.jobs) < 0:
             raise ScenarioError("weights of jobs are 0 or more, and one of them is more")
+        for shape in self.jobs:
+            _check_shape(shape)
         if self.queues and min(queue.part for queue in self.queues) < 1:
             raise ScenarioError("the part of a queue is 1 or more")
         if self.load_percent < 1 or self.span_ms < 1:
             raise ScenarioError("load and span are more than 0")
         if not 0 <= self.gang_percent <= 100:
             raise ScenarioError(f"{self.gang_percent} percent of gangs: it is from 0 to 100")
+        if self.sigma_percent is not None and not 0 <= self.sigma_percent <= MOST_SIGMA_PERCENT:
+            raise ScenarioError(f"a spread of {self.sigma_percent} percent: it is from 0 to {MOST_SIGMA_PERCENT}")
         if self.failures is not None and min(self.failures) < 1:
             raise ScenarioError("the times between failures and of repairs are more than 0")
+
+
+def _check_shape(shape: JobShape) -> None:
+    """Raises ScenarioError for jobs that make no sense."""
+    if shape.pods < 1 or shape.mean_ms < 1:
+        raise ScenarioError("jobs have one pod or more, and run for 1 ms or more on average")
+    if min(shape.devices, shape.cpu_milli, shape.memory_bytes) < 0:
+        raise ScenarioError("devices, CPU and memory of jobs are 0 or more")
+    if shape.devices and not 1 <= shape.milli <= 1000:
+        raise ScenarioError(f"{shape.milli} milli of a device: it is from 1 to 1000; ask for more devices instead")
 
 
 def generate(described: Description, seed: int, name: str = "generated") -> Scenario:
@@ -77,7 +98,7 @@ def generate(described: Description, seed: int, name: str = "generated") -> Scen
     times = np.sort(rng.uniform(0, described.span_ms, count)).astype(np.int64)
     weights = np.array([shape.weight for shape in described.jobs], np.float64)
     shapes = rng.choice(len(described.jobs), count, p=weights / weights.sum())
-    spans = rng.exponential(1, count)
+    spans = _spans(described.sigma_percent, count, rng)
     split = rng.random(count) * 100 < described.gang_percent
     owners: Sequence[str] = [""] * count
     if described.queues:
@@ -105,12 +126,37 @@ def generate(described: Description, seed: int, name: str = "generated") -> Scen
     )
 
 
+def _spans(sigma_percent: int | None, count: int, rng: np.random.Generator) -> NDArray[np.float64]:
+    """float64[count] with the mean 1."""
+    if sigma_percent is None:
+        return rng.exponential(1, count)
+    sigma = sigma_percent / 100
+    return rng.lognormal(-sigma * sigma / 2, sigma, count)
+
+
+def _check_room(shape: JobShape, nodes: Sequence[NodeShape]) -> None:
+    """Raises ScenarioError for jobs of which no node holds a pod."""
+    if not any(
+        node.count > 0
+        and node.gpus >= shape.devices
+        and node.cpu_milli >= shape.cpu_milli
+        and node.memory_bytes >= shape.memory_bytes
+        for node in nodes
+    ):
+        raise ScenarioError(
+            f"no node holds a pod of {shape.devices} devices, {shape.cpu_milli} milli-CPU and {shape.memory_bytes} "
+            "bytes: describe larger nodes, or a job of more and smaller pods"
+        )
+
+
 def _expected_jobs(described: Description) -> float:
     capacity_milli = 1000 * sum(shape.count * shape.gpus for shape in described.nodes)
     weight = sum(shape.weight for shape in described.jobs)
     work = sum(shape.weight * shape.gpu_milli * shape.mean_ms for shape in described.jobs)
     if not capacity_milli or not work:
         raise ScenarioError("load is GPU time: there have to be nodes with GPUs, and jobs that ask for some")
+    for shape in described.jobs:
+        _check_room(shape, described.nodes)
     count = described.load_percent / 100 * capacity_milli * described.span_ms * weight / work
     if count > MOST_JOBS:
         raise ScenarioError(f"about {count:,.0f} jobs would come, more than {MOST_JOBS:,}: make the span shorter")

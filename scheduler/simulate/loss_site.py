@@ -14,9 +14,10 @@ from scheduler.packing.refresh import Refresh, learner_of
 from scheduler.packing.survey import hardware_of
 from scheduler.pod import PodFacts
 from scheduler.policy import Policy
-from scheduler.request import Request
+from scheduler.request import Request, foreign_request
 from scheduler.room import Form
 from scheduler.simulate.forms import PodForms
+from scheduler.simulate.result import Place
 from scheduler.simulate.scenario import Job, Scenario
 from scheduler.simulate.site import Started
 
@@ -33,6 +34,10 @@ class LossSite:
         self._nodes = {facts.name: facts for facts in scenario.nodes}
         for facts in scenario.nodes:
             self.cluster.set_node(facts)
+        for name, labels in scenario.namespaces.items():
+            self.cluster.set_namespace(name, labels)
+        for pod in scenario.residents:
+            self.cluster.adopt(pod, foreign_request(pod, scenario.inventory.device_resources), None)
         self._candidates = candidates
         self._begin = 0
         self._running: dict[str, Job] = {}
@@ -47,17 +52,17 @@ class LossSite:
     def arrive(self, job: Job, now_ms: int) -> bool:
         """See `Site.arrive`. A job of several pods is placed whole or lost whole."""
         self._learn(job, now_ms)
-        nodes: list[str] = []
+        places: list[Place] = []
         for count, pod in enumerate(job.pods):
-            node = self._place(pod)
-            if node is None:
+            place = self._place(pod)
+            if place is None:
                 for placed in job.pods[:count]:
                     self._release(placed)
                 self._forget(job, ran=False)
                 return False
-            nodes.append(node)
+            places.append(place)
         self._running[job.name] = job
-        self._started.append(Started(job, tuple(nodes)))
+        self._started.append(Started(job, tuple(places)))
         return True
 
     def end(self, job: Job, now_ms: int) -> None:
@@ -112,7 +117,7 @@ class LossSite:
             for pod in job.pods:
                 self._refresh.learner.gone(pod.uid, ran=ran)
 
-    def _place(self, pod: PodFacts) -> str | None:
+    def _place(self, pod: PodFacts) -> Place | None:
         request, constraints, gpu_milli, _ = self._forms.of(pod)
         if request is None:
             return None
@@ -122,7 +127,7 @@ class LossSite:
             return None
         self.cluster.book(pod, request, allocation, None)
         self.allocated_gpu_milli += gpu_milli
-        return allocation.node
+        return Place(pod.name, allocation.node, allocation.devices)
 
     def _release(self, pod: PodFacts) -> None:
         self.cluster.release(pod.uid)

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import csv
 import gzip
-from collections.abc import Iterator
+import math
+import zlib
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -25,19 +27,32 @@ COLUMNS: Final = ("vc", "arrival_s", "gpus", "duration_s")
 CORES_MILLI: Final = 8000
 """For each GPU of a node; a job asks for half of that with each."""
 GIB: Final = 1 << 30
+DAY_MS: Final = 86_400_000
 
 
 @dataclass(frozen=True, slots=True)
 class PhillyCluster:
-    """The nodes, and of how many days jobs are taken (None: all), from the first arrival on."""
+    """The nodes, and which jobs are taken: those of `days` days (None: all), `start_days` after the first arrival, of
+    which `scale` come in the time of one. `quotas` are GPUs by virtual cluster, 0 for those that it leaves out; None:
+    see `philly`.
+    """
 
     nodes: int = 80
     gpus: int = 8
     days: float | None = 30.0
+    start_days: float = 0.0
+    scale: float = 1.0
+    quotas: Mapping[str, int] | None = None
 
     def __post_init__(self) -> None:
-        if self.nodes < 1 or self.gpus < 1 or (self.days is not None and self.days <= 0):
+        if self.nodes < 1 or self.gpus < 1 or (self.days is not None and not self.days > 0):
             raise ScenarioError("nodes, GPUs of a node and days are more than 0")
+        if not 0 <= self.start_days < math.inf:
+            raise ScenarioError(f"a start after {self.start_days} days: it is 0 or more")
+        if not 0 < self.scale < math.inf:
+            raise ScenarioError(f"a scale of {self.scale}: it is more than 0, e.g. 2 for twice as many jobs in a day")
+        if self.quotas is not None and min(self.quotas.values(), default=0) < 0:
+            raise ScenarioError("quotas are 0 or more GPUs")
 
 
 class _Row(NamedTuple):
@@ -50,32 +65,40 @@ class _Row(NamedTuple):
 def philly(path: Path, cluster: PhillyCluster) -> Scenario:
     """The scenario of a job list, in the order of arrival, GPUs, duration and virtual cluster. Raises ScenarioError.
 
-    Each virtual cluster is guaranteed its part of the GPU time that is asked for, so that all of them together fill the
-    quotas of all nodes.
+    Without quotas each virtual cluster is guaranteed its part of the GPU time that is asked for, so that all of them
+    together are guaranteed all nodes.
     """
     rows = sorted(_rows(path))
     if not rows:
         raise ScenarioError(f"{path} has no jobs")
-    if cluster.days is not None:
-        end_ms = rows[0].arrival_ms + round(cluster.days * 86_400_000)
-        rows = [row for row in rows if row.arrival_ms < end_ms]
+    rows = _taken(path, rows, cluster)
     largest = cluster.nodes * cluster.gpus
     for row in rows:
         if row.gpus > largest:
             raise ScenarioError(
                 f"{path}: a job of {row.gpus} GPUs is larger than the {largest} of all nodes: add nodes"
             )
-    first_ms = rows[0].arrival_ms
-    jobs = [_job(f"job-{number:06}", row, cluster, first_ms) for number, row in enumerate(rows)]
+    jobs = [_job(f"job-{number:06}", row, cluster) for number, row in enumerate(rows)]
     shape = NodeShape(cluster.nodes, cluster.gpus, CORES_MILLI * cluster.gpus, 64 * GIB * cluster.gpus)
     return Scenario(
         f"philly-{path.name.partition('.')[0]}",
         tuple(nodes_of([shape])),
         tuple(jobs),
         waits=True,
-        queues=tuple(_queues(rows, 1000 * largest)),
+        queues=tuple(_queues(rows, cluster)),
         objects=ObjectIndex([(vocabulary.API_GROUP, POD_GROUP)], [group_of(job) for job in jobs if len(job.pods) > 1]),
     )
+
+
+def _taken(path: Path, rows: list[_Row], cluster: PhillyCluster) -> list[_Row]:
+    """Those that come within the time, at the times at which they come here."""
+    begin_ms = rows[0].arrival_ms + round(cluster.start_days * DAY_MS)
+    end_ms = math.inf if cluster.days is None else begin_ms + cluster.days * DAY_MS
+    taken = [row for row in rows if begin_ms <= row.arrival_ms < end_ms]
+    if not taken:
+        last = (rows[-1].arrival_ms - rows[0].arrival_ms) / DAY_MS
+        raise ScenarioError(f"{path}: no job comes in this time; the last one comes {last:.1f} days after the first")
+    return [row._replace(arrival_ms=round((row.arrival_ms - begin_ms) / cluster.scale)) for row in taken]
 
 
 def _rows(path: Path) -> Iterator[_Row]:
@@ -87,7 +110,7 @@ def _rows(path: Path) -> Iterator[_Row]:
                 raise ScenarioError(f"{path} has no column {missing[0]}: {', '.join(COLUMNS)} are read")
             for row in reader:
                 yield _row(row, f"{path}, line {reader.line_num}")
-    except (OSError, UnicodeDecodeError, csv.Error) as err:
+    except (OSError, EOFError, zlib.error, UnicodeDecodeError, csv.Error) as err:
         raise ScenarioError(f"{path}: {getattr(err, 'strerror', None) or err}") from None
 
 
@@ -102,31 +125,36 @@ def _row(row: dict[str, str], where: str) -> _Row:
     return found
 
 
-def _job(name: str, row: _Row, cluster: PhillyCluster, first_ms: int) -> Job:
+def _job(name: str, row: _Row, cluster: PhillyCluster) -> Job:
     """Pods of whole nodes, and one for what is left."""
     whole, rest = divmod(row.gpus, cluster.gpus)
-    at_ms, labels = row.arrival_ms - first_ms, f"vc-{row.vc}"
     parts = [(whole, cluster.gpus, name), (min(rest, 1), rest, f"{name}-rest")]
-    jobs = [_part(part, count, gpus, at_ms, row.duration_ms, labels) for count, gpus, part in parts if count]
+    jobs = [_part(part, count, gpus, row) for count, gpus, part in parts if count]
     if len(jobs) == 1:
         return jobs[0]
     pods = tuple(_in_group(pod, name) for job in jobs for pod in job.pods)
-    return Job(name, pods, at_ms, row.duration_ms)
+    return Job(name, pods, row.arrival_ms, row.duration_ms)
 
 
-def _part(name: str, pods: int, gpus: int, at_ms: int, duration_ms: int, queue: str) -> Job:
+def _part(name: str, pods: int, gpus: int, row: _Row) -> Job:
     shape = JobShape(1, pods, gpus, 1000, CORES_MILLI // 2 * gpus, 32 * GIB * gpus, 0)
-    return job_of(name, shape, template_of(shape), at_ms, duration_ms, queue)
+    return job_of(name, shape, template_of(shape), row.arrival_ms, row.duration_ms, f"vc-{row.vc}")
 
 
 def _in_group(pod: PodFacts, group: str) -> PodFacts:
     return replace(pod, labels={**pod.labels, vocabulary.POD_GROUP.key: group})
 
 
-def _queues(rows: list[_Row], gpu_milli: int) -> Iterator[QueueSpec]:
+def _queues(rows: list[_Row], cluster: PhillyCluster) -> Iterator[QueueSpec]:
     work: dict[str, int] = {}
     for row in rows:
         work[row.vc] = work.get(row.vc, 0) + row.gpus * row.duration_ms
-    total = sum(work.values())
-    for vc, part in sorted(work.items()):
-        yield QueueSpec(f"vc-{vc}", gpu=Terms(quota=gpu_milli * part // total, limit=UNLIMITED))
+    total, gpu_milli = sum(work.values()), 1000 * cluster.nodes * cluster.gpus
+    quotas = {vc: gpu_milli * part // total for vc, part in work.items()}
+    if cluster.quotas is not None:
+        unknown = sorted(cluster.quotas.keys() - work.keys())
+        if unknown:
+            raise ScenarioError(f"a quota of {unknown[0]}, of which no job comes: {', '.join(sorted(work))} have jobs")
+        quotas = {vc: 1000 * cluster.quotas.get(vc, 0) for vc in work}
+    for vc, quota in sorted(quotas.items()):
+        yield QueueSpec(f"vc-{vc}", gpu=Terms(quota=quota, limit=UNLIMITED))

@@ -5,9 +5,27 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
+
+from scheduler.allocation import DeviceShare
 
 PERCENT_DIGITS = 4
+
+
+class Place(NamedTuple):
+    """Where a pod was."""
+
+    pod: str
+    node: str
+    devices: tuple[DeviceShare, ...]
+
+
+class Run(NamedTuple):
+    """From when to when a job ran (None: to the end of the simulation), and where its pods were as it started."""
+
+    started_ms: int
+    ended_ms: int | None
+    places: tuple[Place, ...]
 
 
 @dataclass(slots=True)
@@ -15,7 +33,7 @@ class JobOutcome:
     """What became of a job. Times are virtual milliseconds, None for what did not happen.
 
     `gpu_milli` and `devices` are what all its pods ask for; `restarts` counts how often a failure or an eviction
-    stopped it.
+    stopped it. `runs` are all its runs, those that were stopped among them.
     """
 
     name: str
@@ -30,8 +48,14 @@ class JobOutcome:
     ended_ms: int | None = None
     lost: bool = False
     restarts: int = 0
+    runs: list[Run] = field(default_factory=list)
     reason: str = ""
     """Why it does not run at the end of the simulation: the code of a reason."""
+
+    def runs_no_more(self, now_ms: int) -> None:
+        """It ended, or was stopped, if it ran."""
+        if self.runs and self.runs[-1].ended_ms is None:
+            self.runs[-1] = self.runs[-1]._replace(ended_ms=now_ms)
 
     @property
     def work(self) -> int:
@@ -195,5 +219,11 @@ def _job(job: JobOutcome) -> dict[str, Any]:
         "endedMs": job.ended_ms,
         "lost": job.lost,
         "restarts": job.restarts,
+        "places": [_place(place) for place in job.runs[-1].places] if job.runs else [],
         "reason": job.reason or None,
     }
+
+
+def _place(place: Place) -> dict[str, Any]:
+    devices = [{"index": share.index, "milli": share.milli} for share in place.devices]
+    return {"pod": place.pod, "node": place.node, "devices": devices}

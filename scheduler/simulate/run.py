@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 from scheduler.policy import Policy
 from scheduler.simulate.forms import PodForms
 from scheduler.simulate.loss_site import LossSite
-from scheduler.simulate.result import JobOutcome, Result
+from scheduler.simulate.result import JobOutcome, Result, Run
 from scheduler.simulate.sampling import Sampler
 from scheduler.simulate.scenario import Job, Outage, Scenario
 from scheduler.simulate.site import Site, Started
@@ -134,17 +134,19 @@ class Simulation:
             else:
                 self._site.end(what, now_ms)
                 outcome.ended_ms = now_ms
+                outcome.runs_no_more(now_ms)
                 self._sampler.ended(outcome)
         elif isinstance(what, Outage):
             if event.kind is _Kind.RECOVERY:
                 self._site.recover(what.node, now_ms)
             else:
                 for job in self._site.fail(what.node, now_ms):
-                    self._stopped(job)
+                    self._stopped(job, now_ms)
 
-    def _stopped(self, job: Job) -> None:
+    def _stopped(self, job: Job, now_ms: int) -> None:
         """What the job did is lost: it begins anew, or is lost itself."""
         outcome = self._outcomes[job.name]
+        outcome.runs_no_more(now_ms)
         self._generation[job.name] = self._generation.get(job.name, 0) + 1
         outcome.restarts += 1
         outcome.lost = not self._scenario.waits
@@ -157,7 +159,7 @@ class Simulation:
             if isinstance(change, Started):
                 self._started(change, now_ms)
             else:
-                self._stopped(change.job)
+                self._stopped(change.job, now_ms)
         if self._last_ms == now_ms:
             self._sampler.look(now_ms)
         self._wait_for(self._site.next_ms(now_ms), now_ms)
@@ -167,7 +169,8 @@ class Simulation:
         if outcome.started_ms is None:
             outcome.started_ms = now_ms
         if len(self.result.places) < FIRST_PLACES:
-            self.result.places.extend(started.nodes)
+            self.result.places.extend(place.node for place in started.places)
+        outcome.runs.append(Run(now_ms, None, started.places))
         if job.duration_ms is not None:
             self._push(now_ms + job.duration_ms, _Kind.END, job, self._generation.get(job.name, 0))
 

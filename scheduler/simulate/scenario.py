@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from queues.spec import QueueSpec
@@ -21,7 +21,8 @@ class ScenarioError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """Pods that come together and run as long. `duration_ms` counts from when all of them run; None: for ever.
+    """Pods that come together and end together. `duration_ms` counts from when all of them run, or of a gang as many as
+    it needs; None: for ever.
 
     Who belongs together (gangs) and whose they are (queues) is said by the pods themselves, as in a cluster.
     """
@@ -47,7 +48,8 @@ class Scenario:
 
     `waits`: pods that find no place wait in their queues, as live ones do; else they are lost at once, as the
     experiments of the literature have it. `mix` is the demand where it is known beforehand; else policies that learn it
-    learn it from what comes. Results count arrivals from `counted_from_ms` on.
+    learn it from what comes. Results count arrivals from `counted_from_ms` on. `namespaces` are labels by name;
+    `residents` are pods of other schedulers, which stand on nodes all the time.
     """
 
     name: str
@@ -58,6 +60,8 @@ class Scenario:
     queues: tuple[QueueSpec, ...] = ()
     topologies: tuple[Topology, ...] = ()
     objects: Objects = NO_OBJECTS
+    namespaces: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    residents: tuple[PodFacts, ...] = ()
     mix: Mix | None = None
     inventory: InventorySettings = field(default_factory=lambda: InventorySettings(shares_by_default=True))
     counted_from_ms: int = 0
@@ -66,7 +70,8 @@ class Scenario:
     def __post_init__(self) -> None:
         _refuse_doubles("nodes", (node.name for node in self.nodes))
         _refuse_doubles("jobs", (job.name for job in self.jobs))
-        _refuse_doubles("pods with the uid", (pod.uid for job in self.jobs for pod in job.pods))
+        ours = (pod for job in self.jobs for pod in job.pods)
+        _refuse_doubles("pods with the uid", (pod.uid for pods in (ours, self.residents) for pod in pods))
         for job in self.jobs:
             _check_job(job)
         if self.queues and not self.waits:

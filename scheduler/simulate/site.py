@@ -6,14 +6,15 @@ from collections.abc import Iterable
 from typing import NamedTuple, Protocol
 
 from scheduler.cluster import Cluster
+from scheduler.simulate.result import Place
 from scheduler.simulate.scenario import Job
 
 
 class Started(NamedTuple):
-    """All pods of a job run now. `nodes` are where they are, in the order of the job's pods."""
+    """All pods of a job run now, or of a gang as many as it needs. `places` are theirs, in the order of its pods."""
 
     job: Job
-    nodes: tuple[str, ...]
+    places: tuple[Place, ...]
 
 
 class Stopped(NamedTuple):

@@ -8,12 +8,18 @@ from typing import Final
 
 from scheduler.cluster import Cluster
 from scheduler.engine import Engine, EngineSettings
+from scheduler.gang import Gang
+from scheduler.gang_spec import GangKey
 from scheduler.instruction import BindOrder, BindRefusal, BindWait, Evict, Expose, Instruction, Nominate, Release
+from scheduler.membership import Membership
+from scheduler.object_facts import Objects
 from scheduler.packing.learner import gpu_milli_of
 from scheduler.packing.refresh import learner_of
 from scheduler.packing.survey import hardware_of
 from scheduler.pod import PodFacts
 from scheduler.policy import Policy
+from scheduler.recognition import recognise
+from scheduler.simulate.result import Place
 from scheduler.simulate.scenario import Job, Scenario
 from scheduler.simulate.site import Started, Stopped
 from topology import vocabulary
@@ -24,6 +30,12 @@ MOST_ROUNDS: Final = 10_000
 
 class NeverSettles(RuntimeError):
     """Planning goes on and on although nothing happens."""
+
+
+def _recognise(pod: PodFacts, objects: Objects) -> Membership:
+    """Nobody keeps the status of owners here: members that ran to their end are counted, whoever owns them."""
+    found = recognise(pod, objects)
+    return found if found.spec is None else replace(found, spec=replace(found.spec, counts_ended=False))
 
 
 class _Running:
@@ -53,12 +65,14 @@ class WaitingSite:
             round_limit=1024,
             nominate_from_nodes=1 << 30,
         )
-        self._engine = Engine(self.cluster, self._settings, scenario.objects)
+        self._engine = Engine(self.cluster, self._settings, scenario.objects, _recognise)
         self._nodes = {facts.name: facts for facts in scenario.nodes}
         for facts in scenario.nodes:
             self.cluster.set_node(facts)
         if scenario.queues:
             self._engine.set_queues(scenario.queues, 0)
+        for name, labels in scenario.namespaces.items():
+            self._engine.set_namespace(name, labels, 0)
         self._engine.set_topologies(scenario.topologies)
         self._known_mix = scenario.mix is not None
         learner = learner_of(policy)
@@ -68,7 +82,11 @@ class WaitingSite:
         self._job_of: dict[str, _Running] = {}
         self._waits: dict[str, tuple[BindWait, str]] = {}
         self._changes: list[Started | Stopped] = []
+        self._grown: dict[str, _Running] = {}
+        """Jobs of which pods got to run at this moment, and that have not started."""
         self.allocated_gpu_milli = 0
+        for pod in scenario.residents:
+            self._engine.apply_pod(pod, 0)
 
     # -- jobs and nodes ----------------------------------------------------------------------------------------
 
@@ -111,6 +129,7 @@ class WaitingSite:
             self._leaves(running, uid)
             self._engine.apply_pod(replace(pod, deleted_ms=now_ms), now_ms)
             self._engine.remove_pod(uid, now_ms)
+        self._grown.pop(running.job.name, None)
         running.restarts += 1
         running.started = False
         self._create(running, now_ms)
@@ -138,8 +157,30 @@ class WaitingSite:
                 break
         else:
             raise NeverSettles(f"planning at {now_ms} ms does not end")
+        grown, self._grown = self._grown, {}
+        for running in grown.values():
+            if self._has_enough(running):
+                running.started = True
+                self._changes.append(Started(running.job, tuple(self._places(running))))
         changes, self._changes = self._changes, []
         yield from changes
+
+    def _places(self, running: _Running) -> Iterator[Place]:
+        for uid, pod in running.pods.items():
+            if uid in running.nodes:
+                yield Place(pod.name, running.nodes[uid], self.cluster.ledger.entries[uid].devices)
+
+    def _has_enough(self, running: _Running) -> bool:
+        """Whether all of its pods run, but for those beyond what their gang needs."""
+        gangs: dict[GangKey, Gang] = {}
+        for uid in running.pods.keys() - running.nodes.keys():
+            record = self._engine.roster.records[uid]
+            if record.membership.spec is None or record.membership.problem:
+                return False
+            if record.gang is not None:  # else one pod is enough for its group
+                gangs[record.gang.key] = record.gang
+        views = [gang.view(lambda record: record.stays) for gang in gangs.values()]
+        return bool(running.nodes) and all(view.satisfied(view.root) for view in views)
 
     def _round(self, now_ms: int) -> bool:
         """A round as the service makes it, but that what it does beside the loop is done at once. Whether another
@@ -198,9 +239,9 @@ class WaitingSite:
         running = self._job_of[uid]
         running.nodes[uid] = node
         self.allocated_gpu_milli += self._gpu_milli(uid)
-        if len(running.nodes) == len(running.pods) and not running.started:
-            running.started = True
-            self._changes.append(Started(running.job, tuple(running.nodes[uid] for uid in running.pods)))
+        if not running.started:
+            self._grown.pop(running.job.name, None)
+            self._grown[running.job.name] = running
 
     def _pod(self, uid: str) -> PodFacts:
         return self._job_of[uid].pods[uid]
@@ -222,7 +263,7 @@ class WaitingSite:
         found = {}
         for name, running in self._jobs.items():
             uid = next((uid for uid in running.pods if uid not in running.nodes), None)
-            if uid is None:
+            if uid is None or running.started:
                 continue
             record = self._engine.roster.records[uid]
             key = id(self._engine.roster.line.alike(record)) if uid in self._engine.roster.waiting else 0

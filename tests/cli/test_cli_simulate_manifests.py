@@ -50,6 +50,19 @@ def test_pods_come_at_their_times_and_wait_for_room(tmp_path: Path, capsys: pyte
     assert hours == {"team/first": (0, 1, 0), "team/second": (1, 1.5, 0), "team/third": (4.5, 7, 1)}
 
 
+def test_a_plan_document_with_one_object(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "document.json"
+    path.write_text(json.dumps({"objects": at(pod("p"), "2026-01-01T00:00:00Z")}))
+    status, answer, _ = simulated(
+        capsys, "manifests", "-f", str(path), "-f", written(tmp_path, node("n1")), "-o", "json"
+    )
+    assert (status, answer["waiting"]) == (0, {})
+    path.write_text('{"objects": null}')
+    status, _, error = simulated(capsys, "manifests", "-f", str(path))
+    assert status == 2
+    assert "objects[0] is no Kubernetes object but null" in error
+
+
 @pytest.mark.parametrize(
     ("objects", "words"),
     [

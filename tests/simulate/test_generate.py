@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from dataclasses import replace
 
@@ -41,6 +42,16 @@ def test_so_much_is_asked_for_as_was_described() -> None:
     assert scenario.waits
     assert [job.arrival_ms for job in scenario.jobs] == sorted(job.arrival_ms for job in scenario.jobs)
     assert scenario.jobs[-1].arrival_ms < DESCRIBED.span_ms
+
+
+def test_times_are_lognormal_where_that_is_described() -> None:
+    """The load is the same; half of the jobs run for less than exp(-sigma² / 2) of the mean."""
+    scenario = generate(replace(DESCRIBED, sigma_percent=100), 1)
+    assert sum(map(work, scenario.jobs)) == pytest.approx(0.8 * 32_000 * DESCRIBED.span_ms, rel=0.05)
+    four = sorted(job.duration_ms or 0 for job in scenario.jobs if job.pods[0].containers[0].requests["cpu"] == 16_000)
+    assert four[len(four) // 2] == pytest.approx(2 * HOUR_MS * math.exp(-0.5), rel=0.05)
+    same = generate(replace(DESCRIBED, jobs=(FOUR,), sigma_percent=0), 1)
+    assert {job.duration_ms for job in same.jobs} == {2 * HOUR_MS}
 
 
 def test_sizes_come_by_their_weights() -> None:
@@ -129,6 +140,14 @@ def test_jobs_may_be_lost_instead() -> None:
         ({"load_percent": 0}, "load"),
         ({"span_ms": 10**15}, "make the span shorter"),
         ({"gang_percent": 101}, "from 0 to 100"),
+        ({"sigma_percent": 301}, "from 0 to 300"),
+        ({"nodes": (*NODES, NodeShape(-1, 8, 1000, GIB))}, "of nodes are 0 or more"),
+        ({"jobs": (FOUR._replace(pods=0),)}, "one pod or more"),
+        ({"jobs": (FOUR._replace(mean_ms=0),)}, "1 ms or more"),
+        ({"jobs": (FOUR._replace(cpu_milli=-1),)}, "of jobs are 0 or more"),
+        ({"jobs": (SHARE._replace(milli=1500),)}, "1500 milli of a device: it is from 1 to 1000"),
+        ({"jobs": (FOUR._replace(devices=9),)}, "no node holds a pod of 9 devices"),
+        ({"jobs": (FOUR, PLAIN._replace(memory_bytes=800 * GIB))}, "no node holds a pod of 0 devices"),
         ({"queues": (QueueShape("a", 0),)}, "part of a queue"),
         ({"failures": Failures(0, 1)}, "between failures"),
     ],

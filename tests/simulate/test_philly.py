@@ -39,6 +39,55 @@ def test_jobs_become_gangs_of_whole_nodes_and_a_rest(tmp_path: Path, name: str) 
     assert len(scenario.nodes) == 2
 
 
+def arrivals(path: Path, **of: float | None) -> list[tuple[int, int]]:
+    """When jobs come, and with how many GPUs."""
+    scenario = philly(path, PhillyCluster(nodes=2, gpus=4, **of))  # type: ignore[arg-type]
+    return [(job.arrival_ms, job.pods[0].containers[0].limits["nvidia.com/gpu"]) for job in scenario.jobs]
+
+
+def test_some_days_of_a_list(tmp_path: Path) -> None:
+    """One, two and three GPUs come 1, 2.5 and 4 days after zero."""
+    path = listed(tmp_path, "a,86400,1,60", "a,216000,2,60", "a,345600,3,60", head="vc,arrival_s,gpus,duration_s\n")
+    day = 86_400_000
+    assert arrivals(path, days=None) == [(0, 1), (day * 3 // 2, 2), (day * 3, 3)]
+    assert arrivals(path, days=3) == [(0, 1), (day * 3 // 2, 2)]
+    assert arrivals(path, days=2, start_days=1.5) == [(0, 2), (day * 3 // 2, 3)]
+    assert arrivals(path, days=1.5, start_days=1) == [(day // 2, 2)]
+    assert arrivals(path, days=None, scale=3) == [(0, 1), (day // 2, 2), (day, 3)]
+    with pytest.raises(ScenarioError, match=r"the last one comes 3\.0 days after the first"):
+        arrivals(path, start_days=3.5)
+
+
+def test_quotas_that_are_given(tmp_path: Path) -> None:
+    path = listed(tmp_path, "a,0,1,60,x", "b,0,1,60,x")
+    scenario = philly(path, PhillyCluster(nodes=2, gpus=4, quotas={"b": 3}))
+    assert {queue.name: queue.gpu.quota for queue in scenario.queues} == {"vc-a": 0, "vc-b": 3000}
+    with pytest.raises(ScenarioError, match="a quota of c, of which no job comes: a, b have jobs"):
+        philly(path, PhillyCluster(nodes=2, gpus=4, quotas={"c": 3}))
+
+
+def test_a_packed_list_of_which_the_end_is_missing(tmp_path: Path) -> None:
+    path = listed(tmp_path, *(f"a,{at},1,{at * at},x" for at in range(2000)), name="jobs.csv.gz")
+    path.write_bytes(path.read_bytes()[:-2000])
+    with pytest.raises(ScenarioError, match=r"jobs\.csv\.gz: Compressed file ended"):
+        philly(path, TWO)
+
+
+@pytest.mark.parametrize(
+    ("of", "words"),
+    [
+        ({"days": 0}, "days are more than 0"),
+        ({"days": float("nan")}, "days are more than 0"),
+        ({"start_days": -1}, "0 or more"),
+        ({"scale": 0}, "a scale of 0: it is more than 0"),
+        ({"quotas": {"a": -1}}, "quotas are 0 or more"),
+    ],
+)
+def test_clusters_that_cannot_be(of: dict[str, float], words: str) -> None:
+    with pytest.raises(ScenarioError, match=words):
+        PhillyCluster(**of)  # type: ignore[arg-type]
+
+
 def test_a_gang_that_is_too_large_for_now_waits_and_then_starts_whole(tmp_path: Path) -> None:
     path = listed(tmp_path, "a,0,5,100,x", "a,10,8,50,x", "b,20,3,40,x")
     result = Simulation(philly(path, TWO), policy_named("binpack"), "binpack").run()
