@@ -23,7 +23,7 @@ from scheduler.allocation import DeviceShare
 from scheduler.kernels.warm import warm
 from scheduler.packing.mix import Mix
 from scheduler.packing.named import policy_named
-from scheduler.packing.refresh import learner_of
+from scheduler.packing.refresh import learner_of, teach
 from scheduler.packing.survey import hardware_of
 from scheduler.request import Request, parse_request
 from scheduler.simulate import openb
@@ -69,9 +69,7 @@ class Life:
             facts = scenario.nodes[number % len(scenario.nodes)]
             renamed = type(facts)(f"{number:06}", labels=facts.labels, allocatable=facts.allocatable)
             self.state.set_node(describe(renamed, settings))
-        learner = learner_of(self.state.policy)
-        if learner is not None:
-            learner.publish(learner.build(mix, hardware_of(self.state)))
+        teach(self.state, mix)
         forms: dict[int, Request] = {}
         for job in scenario.jobs:
             pod = job.pods[0]

@@ -23,8 +23,7 @@ from scheduler.now_and_later import BoundRules, NowAndLater, When
 from scheduler.object_facts import Objects
 from scheduler.object_index import NO_OBJECTS
 from scheduler.packing.mix import Mix
-from scheduler.packing.refresh import Refresh, learner_of
-from scheduler.packing.survey import hardware_of
+from scheduler.packing.refresh import Refresh, learner_of, teach
 from scheduler.plan_answer import Pending, Placement, PlanAnswer, QueueShare
 from scheduler.pod import PodFacts
 from scheduler.policy import PlacementPolicy, Policy, Strategy
@@ -125,20 +124,17 @@ def _join_the_placed(pods: list[PodFacts], gangs: Gangs, given: PlanInput) -> No
 
 def _learn(cluster: Cluster, pods: list[PodFacts], given: PlanInput) -> None:
     """The demand that a policy wants to know: the mix that is given, else all given pods and the prior."""
-    learner = learner_of(given.policy)
-    if learner is None:
+    if learner_of(given.policy) is None:
         return
     if given.mix is not None:
-        learner.publish(learner.build(given.mix, hardware_of(cluster.state)))
+        teach(cluster.state, given.mix)
         return
     refresh = Refresh(cluster)
     for pod in pods:
         if pod.scheduler_name == given.rules.scheduler_name and not pod.finished:
             request = bound_request(pod, given.rules.scheduler_name, given.inventory.device_resources)
             refresh.learner.came(pod.uid, Form(request, constraints_of(pod)))
-    question = refresh.question(given.now_ms)
-    if question is not None:
-        refresh.answered(question, question.answer())
+    refresh.at_once(given.now_ms)
 
 
 def _is_promised(record: PodRecord, views: NowAndLater) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final, get_args
 
@@ -64,15 +64,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _document(arguments: argparse.Namespace) -> dict[str, Any]:
     """One plan document of all files and options."""
-    objects: list[Any] = []
-    options: dict[str, Any] = {}
-    for filename in arguments.filename:
-        for item in items(filename):
-            if isinstance(item, dict) and "objects" in item and "kind" not in item:
-                objects += item["objects"] if isinstance(item["objects"], list) else [item["objects"]]
-                options |= _options(item.get("options"), filename)
-            elif item is not None:  # an empty YAML document
-                objects.append(item)
+    objects, options = gathered(arguments.filename)
     if arguments.now:
         options["now"] = arguments.now
     placement = {place: value for place in PLACES if (value := getattr(arguments, f"placement_{place}"))}
@@ -82,9 +74,23 @@ def _document(arguments: argparse.Namespace) -> dict[str, Any]:
         options["placement"] = arguments.policy
     elif placement:
         given = options.get("placement")
-        given = dict.fromkeys(PLACES, given) if given in POLICIES else given if isinstance(given, dict) else {}
+        given = dict.fromkeys(PLACES, given) if isinstance(given, str) else given or {}
         options["placement"] = {**given, **placement}
     return {"objects": objects, "options": options}
+
+
+def gathered(filenames: Sequence[str]) -> tuple[list[Any], dict[str, Any]]:
+    """The objects of all files, and the options of whole plan documents among them. Raises UnreadableFile."""
+    objects: list[Any] = []
+    options: dict[str, Any] = {}
+    for filename in filenames:
+        for item in _items(filename):
+            if isinstance(item, dict) and "objects" in item and "kind" not in item:
+                objects += item["objects"] if isinstance(item["objects"], list) else [item["objects"]]
+                options |= _options(item.get("options"), filename)
+            elif item is not None:  # an empty YAML document
+                objects.append(item)
+    return objects, options
 
 
 def _options(given: Any, filename: str) -> dict[str, Any]:
@@ -93,8 +99,8 @@ def _options(given: Any, filename: str) -> dict[str, Any]:
     return given or {}
 
 
-def items(filename: str) -> Iterator[Any]:
-    """The documents of a file, - for standard input. Raises UnreadableFile."""
+def _items(filename: str) -> Iterator[Any]:
+    """The documents of a file."""
     import yaml
 
     from extender_api.plan_yaml import Loader

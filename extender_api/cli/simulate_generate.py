@@ -49,6 +49,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--gangs", type=_percent, default=0, metavar="PART",
         help="which part of the jobs of several GPUs on one node comes as a gang of pods of one GPU, e.g. 0.3 (0)",
     )  # fmt: skip
+    parser.add_argument(
+        "--spread", type=_percent, metavar="S",
+        help="run times are lognormal, S is the standard deviation of their logarithm, e.g. 1.5 (exponential)",
+    )  # fmt: skip
     parser.add_argument("--failures", type=_time, metavar="TIME", help="mean time between failures of a node (never)")
     parser.add_argument("--repair", type=_time, default=3_600_000, metavar="TIME", help="how long it is gone then (1h)")
     parser.add_argument("--lost", action="store_true", help="jobs that find no place are lost instead of waiting")
@@ -70,6 +74,7 @@ def scenario(arguments: argparse.Namespace) -> Scenario:
         gang_percent=arguments.gangs,
         failures=None if arguments.failures is None else Failures(arguments.failures, arguments.repair),
         waits=not arguments.lost,
+        sigma_percent=arguments.spread,
     )
     return generate(described, arguments.seed)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from scheduler.simulate.scenario import Scenario
@@ -24,15 +24,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def scenario(arguments: argparse.Namespace) -> Scenario:
     """The scenario of the files. Raises ScenarioError."""
-    from extender_api.cli.plan import items
+    from extender_api.cli.plan import gathered
     from extender_api.simulate_manifests import read
     from topology.inventory import InventorySettings
 
-    documents: list[Any] = []
-    for filename in arguments.filename:
-        for item in items(filename):
-            if isinstance(item, dict) and "objects" in item and "kind" not in item:
-                documents += item["objects"] if isinstance(item["objects"], list) else [item["objects"]]
-            elif item is not None:  # an empty YAML document
-                documents.append(item)
-    return read(documents, InventorySettings(shares_by_default=arguments.shares))
+    objects, _ = gathered(arguments.filename)
+    return read(objects, InventorySettings(shares_by_default=arguments.shares))

@@ -18,6 +18,8 @@ from scheduler.kernels.holding import FULL
 BEST = 100
 NODE_CPU = 128_000
 NODE_MILLI = 8 * FULL
+CPU_OF_GPU = NODE_CPU // NODE_MILLI
+"""Milli-CPU that best fit takes for as much as a milli-GPU."""
 
 
 @kernel

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from scheduler.kernels._jit import kernel
+from scheduler.kernels._jit import inner, kernel
 from scheduler.kernels.arrays import NodeArrays
 
 FULL = 1000
@@ -15,12 +15,21 @@ MIB = 2
 """Columns of what is held."""
 
 
+@inner
+def largest_fraction(free_milli: int, free_mib: int, total_mib: int) -> int:
+    """The largest m ≤ free milli with m · total // 1000 ≤ free memory; memory that is unknown (0) limits nothing."""
+    milli = free_milli
+    if total_mib > 0:
+        milli = min(milli, ((free_mib + 1) * FULL - 1) // total_mib)
+    return max(milli, 0)
+
+
 @kernel
 def hold(nodes: NodeArrays, slot: int, held: NDArray[np.int64], sign: int) -> None:
     """Takes (`sign` 1) or gives back (-1) devices of the node; those that it does not have are passed over.
 
     `held` is int64[k, 3]: row, milli and MiB of each. Whole: all of its memory. MiB 0, as recorded while the memory
-    was unknown: the part of it. Room is the largest m ≤ free milli with m · total // 1000 ≤ free memory.
+    was unknown: the part of it. Room: see `largest_fraction`.
     """
     count = nodes.device_count[slot]
     for k in range(held.shape[0]):
@@ -47,9 +56,7 @@ def hold(nodes: NodeArrays, slot: int, held: NDArray[np.int64], sign: int) -> No
         milli = np.int64(0)
         mib = np.int64(0)
         if nodes.device_healthy[slot, row]:
-            milli = np.int64(nodes.device_free_milli[slot, row])
             mib = nodes.device_free_mib[slot, row]
-            if total_mib > 0:
-                milli = min(milli, ((mib + 1) * FULL - 1) // total_mib)
-        nodes.device_room_milli[slot, row] = max(milli, 0)
+            milli = largest_fraction(int(nodes.device_free_milli[slot, row]), mib, total_mib)
+        nodes.device_room_milli[slot, row] = milli
         nodes.device_room_mib[slot, row] = max(mib, 0)

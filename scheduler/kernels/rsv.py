@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from scheduler.kernels._jit import inner, kernel
 from scheduler.kernels.arrays import CPU, MEMORY, NO_DEVICES, SHARE, Ask, NodeArrays, Scratch
+from scheduler.kernels.classic import CPU_OF_GPU
 from scheduler.kernels.holding import FULL
 from scheduler.kernels.rest_tables import STEP_MILLI, UNIT
 from scheduler.kernels.sharing import is_among, is_repeated, room_after
@@ -25,8 +26,6 @@ QUANTUM = 1 << 14
 """Costs are compared in steps of so many 1/UNIT of a milli-GPU."""
 OFFSET = 1 << 50
 """Costs may be negative; this keeps them above 0."""
-CPU_OF_GPU = 16
-"""Milli-CPU that best fit takes for as much as a milli-GPU; as in `scheduler.packing.tables`."""
 FAR = 1 << 62
 
 

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from scheduler.kernels._jit import inner, kernel
 from scheduler.kernels.arrays import NO_DEVICES, SHARE, Ask, NodeArrays, Scratch
-from scheduler.kernels.holding import FULL
+from scheduler.kernels.holding import FULL, largest_fraction
 
 MOST_ROOM = 1 << 62
 
@@ -15,11 +15,8 @@ MOST_ROOM = 1 << 62
 @inner
 def room_after(free_milli: int, free_mib: int, total_mib: int, milli: int, mib: int) -> int:
     """The largest fraction that a device still takes after a share of it; see `holding.hold`."""
-    left = free_milli - milli
-    if total_mib > 0:
-        taken = mib if milli == 0 else milli * total_mib // FULL
-        left = min(left, ((free_mib - taken + 1) * FULL - 1) // total_mib)
-    return max(left, 0)
+    taken = mib if milli == 0 else milli * total_mib // FULL
+    return largest_fraction(free_milli - milli, free_mib - taken, total_mib)
 
 
 @inner

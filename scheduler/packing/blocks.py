@@ -7,8 +7,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from scheduler.allocation import FULL_MILLI
 from scheduler.kernels.rest_tables import UNIT
-from scheduler.packing.figures import DEVICE_MILLI, Figures
+from scheduler.packing.figures import Figures
 
 
 class Blocks(NamedTuple):
@@ -36,7 +37,7 @@ def blocks(of: Figures, weight: float, most: int) -> Blocks:
     total = sum(asked)
     several = np.flatnonzero(of.whole & (of.devices > 1)).tolist()
     chosen = sorted((j for j in several if asked[j] > 0 and weight > 0), key=lambda j: -asked[j])[:most]
-    q = [round(weight * int(of.devices[j]) * DEVICE_MILLI * (asked[j] / total) * UNIT) for j in chosen]
+    q = [round(weight * int(of.devices[j]) * FULL_MILLI * (asked[j] / total) * UNIT) for j in chosen]
     return Blocks(
         q=np.array(q, np.int64),
         devices=of.devices[chosen],

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from scheduler.packing.figures import DEVICE_MILLI, Figures
+from scheduler.allocation import FULL_MILLI
+from scheduler.packing.figures import Figures
 from scheduler.packing.hardware import Hardware
 
 SHARE_PERCENT: Final = 95
@@ -24,7 +25,7 @@ def cpu_is_scarce(of: Figures, hardware: Hardware) -> bool:
     Pods without devices first fill the nodes without devices, which the experiment has none of: only what is beyond
     those weighs on GPU nodes.
     """
-    devices = DEVICE_MILLI * sum(model.devices for model in hardware.models)
+    devices = FULL_MILLI * sum(model.devices for model in hardware.models)
     asked = sum(of.asked)
     if not asked:
         return False

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from scheduler.allocation import FULL_MILLI
 from scheduler.packing.hardware import Hardware, Model
 from scheduler.packing.mix import Mix, PodClass
-
-DEVICE_MILLI: Final = 1000
-"""Milli-GPU of a whole device."""
 
 
 class Figures(NamedTuple):
@@ -51,7 +49,7 @@ def figures(mix: Mix, hardware: Hardware) -> Figures:
     classes, models = mix.classes, hardware.models
     table = np.array([one[:5] for one in classes], np.int64).reshape(len(classes), 5)
     cpu, memory, devices, milli, mib = (np.ascontiguousarray(column) for column in table.T)
-    whole = (devices > 0) & (milli == DEVICE_MILLI) & (mib == 0)
+    whole = (devices > 0) & (milli == FULL_MILLI) & (mib == 0)
     shared = np.array([model.takes_shares for model in models], np.bool_)
     allowed = _allowed(classes, models) & (shared | (devices == 0)[:, None] | whole[:, None])
     milli_on = np.where(allowed & (devices > 0)[:, None], milli[:, None], 0)
@@ -78,7 +76,7 @@ def _allowed(classes: Sequence[PodClass], models: Sequence[Model]) -> NDArray[np
 def _milli_of_cards(mib: NDArray[np.int64], models: Sequence[Model]) -> NDArray[np.int64]:
     """[k, M] milli-GPU that `mib` (int64[k]) is of each model's card, rounded up; 0 where it holds less, or unknown."""
     cards = np.array([model.card_mib for model in models], np.int64)
-    parts = -(-mib[:, None] * DEVICE_MILLI // np.maximum(cards, 1))
+    parts = -(-mib[:, None] * FULL_MILLI // np.maximum(cards, 1))
     return np.where(mib[:, None] <= cards, parts, 0)
 
 

@@ -78,14 +78,15 @@ class Learner:
         """
         weights = {form: self._there.get(form, 0) * WEIGHT + recent for form, recent in self._recent.items()}
         kept = set(sorted(weights, key=lambda form: -weights[form])[:MOST_CLASSES])
-        rows = [
-            (pod_class(form.request, models_of(form.constraints)), weight, self._there.get(form, 0))
-            for form, weight in weights.items()
-            if form in kept and form.request is not None
-        ]
-        rows += [(assumed, pods * WEIGHT, 0) for assumed, pods in _prior(hardware)]
-        classes, demand, pods = (tuple(row[column] for row in rows) for column in range(3))
-        return Mix(classes, demand, pods, self.is_steady(hardware))  # type: ignore[arg-type]
+        forms = [form for form in weights if form in kept and form.request is not None]
+        prior = list(_prior(hardware))
+        known = [pod_class(form.request, models_of(form.constraints)) for form in forms if form.request is not None]
+        return Mix(
+            (*known, *(assumed for assumed, _ in prior)),
+            (*(weights[form] for form in forms), *(pods * WEIGHT for _, pods in prior)),
+            (*(self._there.get(form, 0) for form in forms), *(0 for _ in prior)),
+            self.is_steady(hardware),
+        )
 
     def _take(self, form: Form) -> None:
         self._there[form] -= 1

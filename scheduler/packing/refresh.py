@@ -12,6 +12,7 @@ from scheduler.packing.learner import Learner
 from scheduler.packing.mix import Mix
 from scheduler.packing.survey import hardware_of, models_open_to
 from scheduler.policy import Policy
+from scheduler.state import ClusterState
 
 ARRIVALS: Final = 250
 """After so many the tables are made anew,"""
@@ -42,6 +43,13 @@ class LearningPolicy(Protocol):
 def learner_of(policy: Policy) -> LearningPolicy | None:
     """The policy as one that learns, None for one that does not."""
     return policy if isinstance(policy, LearningPolicy) and policy.learns else None
+
+
+def teach(state: ClusterState, mix: Mix) -> None:
+    """Lets the policy of the state know the demand, if it wants to."""
+    learner = learner_of(state.policy)
+    if learner is not None:
+        learner.publish(learner.build(mix, hardware_of(state)))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -97,6 +105,12 @@ class Refresh:
         policy.publish(built)
         self.current = question
         self.epoch += 1
+
+    def at_once(self, now_ms: int) -> None:
+        """Makes tables anew here and now, if they are due: where nobody waits for answers meanwhile."""
+        question = self.question(now_ms)
+        if question is not None:
+            self.answered(question, question.answer())
 
     def _is_due(self, now_ms: int) -> bool:
         if self._nodes_seen != self._cluster.node_changes:

@@ -9,9 +9,10 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from scheduler.allocation import FULL_MILLI
 from scheduler.kernels.rest_tables import UNIT
 from scheduler.packing.cpu_price import cpu_asked
-from scheduler.packing.figures import DEVICE_MILLI, Figures
+from scheduler.packing.figures import Figures
 from scheduler.packing.hardware import Hardware
 
 CPU_VALUE: Final = 0.001 / 12
@@ -46,7 +47,7 @@ def scarcity(of: Figures, hardware: Hardware, weight: float, pods: Sequence[int]
     asked = sum(of.asked)
     if weight <= 0 or not asked or len(present) < 2:
         return price
-    devices = DEVICE_MILLI * sum(model.devices for model in hardware.models)
+    devices = FULL_MILLI * sum(model.devices for model in hardware.models)
     scale, count = (devices / asked, of.demand) if pods is None else (1.0, tuple(pods))
     duals = _duals(_flows(of, count), cpu_asked(of, count)[1], scale, hardware, present)
     least = min(duals)
@@ -88,7 +89,7 @@ def _duals(
             row.SetCoefficient(variable, amount)
 
     models = [hardware.models[number] for number in present]
-    milli = [at_most(model.devices * DEVICE_MILLI * (1 + SPARE)) for model in models]
+    milli = [at_most(model.devices * FULL_MILLI * (1 + SPARE)) for model in models]
     cpu = [at_most(model.cpu_milli * (1 + SPARE)) for model in models]
     for flow, pods in flows.items():
         demand = at_most(pods * scale)

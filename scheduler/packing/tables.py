@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from scheduler.kernels.classic import NODE_CPU
 from scheduler.kernels.rest_tables import UNIT
 from scheduler.packing.blocks import blocks
 from scheduler.packing.cpu_price import cpu_is_scarce
@@ -16,12 +17,6 @@ from scheduler.packing.mix import Mix
 from scheduler.packing.rests import rests
 from scheduler.packing.scarcity import scarcity
 from scheduler.packing.settings import RsvSettings
-
-WIDEST_CPU_MILLI: Final = 128_000
-WIDEST_GPU_MILLI: Final = 8_000
-"""The node by which best fit weighs CPU against devices: only scale factors."""
-CPU_OF_GPU: Final = WIDEST_CPU_MILLI // WIDEST_GPU_MILLI
-"""Milli-CPU that best fit takes for as much as a milli-GPU."""
 
 
 class Tables(NamedTuple):
@@ -77,5 +72,5 @@ def build(mix: Mix, hardware: Hardware, settings: RsvSettings) -> Tables:
         block_memory=block.memory,
         block_allowed=block.allowed,
         scarcity=scarcity(of, hardware, settings.scarcity_weight, mix.pods),
-        best_fit=round(best_fit * UNIT / (2 * WIDEST_CPU_MILLI)),
+        best_fit=round(best_fit * UNIT / (2 * NODE_CPU)),
     )

@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 from scheduler import placement
 from scheduler.cluster import Cluster
 from scheduler.constraints import Constraints
-from scheduler.packing.refresh import Refresh, learner_of
-from scheduler.packing.survey import hardware_of
+from scheduler.packing.refresh import Refresh, learner_of, teach
 from scheduler.pod import PodFacts
 from scheduler.policy import Policy
 from scheduler.request import Request, foreign_request
@@ -45,9 +44,8 @@ class LossSite:
         self._forms = forms
         self.allocated_gpu_milli = 0
         self._refresh = Refresh(self.cluster) if scenario.mix is None else None
-        learner = learner_of(policy)
-        if learner is not None and scenario.mix is not None:
-            learner.publish(learner.build(scenario.mix, hardware_of(self.cluster.state)))
+        if scenario.mix is not None:
+            teach(self.cluster.state, scenario.mix)
 
     def arrive(self, job: Job, now_ms: int) -> bool:
         """See `Site.arrive`. A job of several pods is placed whole or lost whole."""
@@ -105,9 +103,7 @@ class LossSite:
     def _learn(self, job: Job, now_ms: int) -> None:
         if self._refresh is None or learner_of(self.cluster.state.policy) is None:
             return
-        question = self._refresh.question(now_ms)
-        if question is not None:
-            self._refresh.answered(question, question.answer())
+        self._refresh.at_once(now_ms)
         for pod in job.pods:
             form = self._forms.of(pod)
             self._refresh.learner.came(pod.uid, Form(form.request, form.constraints))

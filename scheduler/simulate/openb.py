@@ -20,7 +20,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scheduler.packing.mix import Mix, PodClass
-from scheduler.pod import Container, NodeSelectorTerm, PodFacts
+from scheduler.pod import NodeSelectorTerm, PodFacts
+from scheduler.simulate.making import DEVICE, JobShape, template_of
 from scheduler.simulate.scenario import Job, Scenario, ScenarioError
 from topology import vocabulary
 from topology.node import NodeFacts
@@ -34,8 +35,7 @@ TRACES: Final = (
     *("multigpu20", "multigpu30", "multigpu40", "multigpu50"),
 )
 FOLDER: Final = Path(__file__).parents[2] / "benchmarks" / "data" / "openb"
-DEVICE: Final = "nvidia.com/gpu"
-PRODUCT: Final = "nvidia.com/gpu.product"
+PRODUCT: Final = f"{DEVICE}.product"
 CARD_MIB: Final = 16_384
 """The trace does not say how much memory the cards have, and nobody asks for it."""
 MANY_PODS: Final = 10_000
@@ -124,8 +124,7 @@ def _steady(trace: Trace, load: float) -> Mix:
 @cache
 def read(name: str, folder: Path = FOLDER) -> Trace:
     """A trace of the folder. Raises TraceError."""
-    if name not in TRACES:
-        raise TraceError(f'there is no trace "{name}": {", ".join(TRACES)} are')
+    check_trace(name)
     classes: dict[PodClass, int] = {}
     rows = [classes.setdefault(_class_of(row), len(classes)) for row in _csv(folder, f"openb_pod_list_{name}")]
     nodes = tuple(
@@ -133,6 +132,12 @@ def read(name: str, folder: Path = FOLDER) -> Trace:
         for row in _csv(folder, "openb_node_list_gpu_node")
     )
     return Trace(name, tuple(rows), tuple(classes), nodes)
+
+
+def check_trace(name: str) -> None:
+    """Raises TraceError for a trace that there is not."""
+    if name not in TRACES:
+        raise TraceError(f'there is no trace "{name}": {", ".join(TRACES)} are')
 
 
 def published_seeds(name: str, folder: Path = FOLDER) -> list[int]:
@@ -217,33 +222,25 @@ def _nodes(trace: Trace, order: Sequence[int]) -> tuple[NodeFacts, ...]:
 
 def _jobs(trace: Trace, events: Iterator[tuple[int, int, int | None]]) -> Iterator[Job]:
     """Jobs of one pod from (class, arrival, duration). Pods of a class share what they are read from."""
-    templates = [_template(one) for one in trace.classes]
+    shapes = [JobShape(1, 1, one.devices, one.milli, one.cpu_milli, one.memory_bytes, 0) for one in trace.classes]
+    templates = [(template_of(shape), _affinity(one)) for shape, one in zip(shapes, trace.classes, strict=True)]
     for number, (of, at_ms, duration_ms) in enumerate(events):
-        containers, annotations, affinity = templates[of]
+        template, affinity = templates[of]
         pod = PodFacts(
             f"pod-{number}",
             "openb",
             f"pod-{number:06}",
-            annotations=annotations,
+            annotations=template.annotations,
             scheduler_name=vocabulary.DEFAULT_SCHEDULER_NAME,
-            containers=containers,
+            containers=template.containers,
             node_affinity=affinity,
             created_ms=at_ms,
         )
         yield Job(pod.name, (pod,), at_ms, duration_ms)
 
 
-def _template(
-    of: PodClass,
-) -> tuple[tuple[Container, ...], dict[str, str], tuple[NodeSelectorTerm, ...] | None]:
-    requests = {"cpu": of.cpu_milli, "memory": of.memory_bytes}
-    limits = {}
-    annotations = {}
-    if of.whole:
-        requests[DEVICE] = limits[DEVICE] = of.devices
-    elif of.devices:
-        annotations[vocabulary.GPU_FRACTION.key] = f"{of.milli // 1000}.{of.milli % 1000:03}"
-    affinity = None
-    if of.models is not None:
-        affinity = (NodeSelectorTerm(labels=(Requirement(PRODUCT, "In", tuple(sorted(of.models))),)),)
-    return (Container("main", requests, limits),), annotations, affinity
+def _affinity(of: PodClass) -> tuple[NodeSelectorTerm, ...] | None:
+    """The models that it may use, as a rule of its pods."""
+    if of.models is None:
+        return None
+    return (NodeSelectorTerm(labels=(Requirement(PRODUCT, "In", tuple(sorted(of.models))),)),)

@@ -36,7 +36,7 @@ class Sampler:
         self._arrivals = 0
         self._arrived = 0
         self._wanted = 0
-        self._taken_at: tuple[int, int] | None = None
+        self._taken_at: int | None = None
         self._sums = [0.0] * (LAST_BUCKET + 1)
         self._counts = [0] * (LAST_BUCKET + 1)
         mix = scenario.mix or demand_of(scenario, forms, site.cluster)
@@ -62,10 +62,8 @@ class Sampler:
     def look(self, now_ms: int) -> None:
         """Takes a sample if it is time. To be called after everything that happens."""
         self._pass(now_ms)
-        at = self._arrivals // self._every_jobs, now_ms // self._every_ms
-        if self._taken_at is None or (at[0] if self._curved else at[1]) != (
-            self._taken_at[0] if self._curved else self._taken_at[1]
-        ):
+        at = self._arrivals // self._every_jobs if self._curved else now_ms // self._every_ms
+        if at != self._taken_at:
             self._taken_at = at
             self._take(now_ms)
 

@@ -68,8 +68,7 @@ def check(task: Task) -> None:
     """Raises SweepError, TraceError or PolicyError where a task makes no sense, before anything runs."""
     if task.kind not in (INFLATION, CHURN):
         raise SweepError(f'"{task.kind}" is no experiment: {INFLATION} and {CHURN} are')
-    if task.trace not in openb.TRACES:
-        raise openb.TraceError(f'there is no trace "{task.trace}": {", ".join(openb.TRACES)} are')
+    openb.check_trace(task.trace)
     policy_named(task.policy)
     if task.kind == CHURN and task.load is None:
         raise SweepError(f"{task.key}: churn has a load, e.g. 1.0")

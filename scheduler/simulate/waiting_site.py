@@ -14,8 +14,7 @@ from scheduler.instruction import BindOrder, BindRefusal, BindWait, Evict, Expos
 from scheduler.membership import Membership
 from scheduler.object_facts import Objects
 from scheduler.packing.learner import gpu_milli_of
-from scheduler.packing.refresh import learner_of
-from scheduler.packing.survey import hardware_of
+from scheduler.packing.refresh import teach
 from scheduler.pod import PodFacts
 from scheduler.policy import Policy
 from scheduler.recognition import recognise
@@ -75,9 +74,8 @@ class WaitingSite:
             self._engine.set_namespace(name, labels, 0)
         self._engine.set_topologies(scenario.topologies)
         self._known_mix = scenario.mix is not None
-        learner = learner_of(policy)
-        if learner is not None and scenario.mix is not None:
-            learner.publish(learner.build(scenario.mix, hardware_of(self.cluster.state)))
+        if scenario.mix is not None:
+            teach(self.cluster.state, scenario.mix)
         self._jobs: dict[str, _Running] = {}
         self._job_of: dict[str, _Running] = {}
         self._waits: dict[str, tuple[BindWait, str]] = {}
@@ -186,7 +184,8 @@ class WaitingSite:
         """A round as the service makes it, but that what it does beside the loop is done at once. Whether another
         should follow.
         """
-        self._learn(now_ms)
+        if not self._known_mix:
+            self._engine.packing.at_once(now_ms)
         instructions, more = self._engine.plan(now_ms)
         for instruction in instructions:
             self._carry_out(instruction, now_ms)
@@ -197,11 +196,6 @@ class WaitingSite:
         if question is not None:
             self._engine.answered(question, question.answer(self._settings.exact_limit))
         return more or followed or question is not None
-
-    def _learn(self, now_ms: int) -> None:
-        question = None if self._known_mix else self._engine.packing.question(now_ms)
-        if question is not None:
-            self._engine.packing.answered(question, question.answer())
 
     def _carry_out(self, instruction: Instruction, now_ms: int) -> None:
         if instruction.uid not in self._job_of:

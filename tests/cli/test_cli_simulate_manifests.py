@@ -118,3 +118,24 @@ def test_sweeps_that_cannot_be(tmp_path: Path, capsys: pytest.CaptureFixture[str
     status, _, error = simulated(capsys, "sweep", f"--store={tmp_path / 'store.jsonl'}", *more)
     assert status == 2
     assert words in error
+
+
+def test_a_job_list_in_another_time_and_with_quotas(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "jobs.csv"
+    path.write_text("vc,arrival_s,gpus,duration_s\na,0,1,60\na,86400,1,60\nb,86500,2,60\n")
+    common = ["philly", str(path), "--nodes=1", "-o", "json", "--jobs"]
+    status, answer, _ = simulated(capsys, *common, "--start=1", "--scale=2", "--quota=a=4", "--quota=b=4")
+    assert status == 0
+    assert [(job["queue"], job["arrivalMs"]) for job in answer["jobs"]] == [("vc-a", 0), ("vc-b", 50_000)]
+    status, _, error = simulated(capsys, *common, "--quota=c=4")
+    assert (status, "c" in error) == (2, True)
+    with pytest.raises(SystemExit):
+        main(["simulate", *common, "--quota=a"])
+    assert "write VC=GPUS" in capsys.readouterr().err
+
+
+def test_run_times_may_be_spread_otherwise(capsys: pytest.CaptureFixture[str]) -> None:
+    common = ["generate", "--nodes=2x4", "--span=6h", "-o", "json", "--jobs"]
+    _, usual, _ = simulated(capsys, *common)
+    _, spread, _ = simulated(capsys, *common, "--spread=0")
+    assert len({job["durationMs"] for job in usual["jobs"]}) > len({job["durationMs"] for job in spread["jobs"]})

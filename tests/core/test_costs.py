@@ -12,10 +12,12 @@ from scheduler.allocation import DeviceShare
 from scheduler.change_log import ChangeLog
 from scheduler.costs import Costs
 from scheduler.kernels.score import DOES_NOT_FIT
+from scheduler.packing.named import NAMES, policy_named
+from scheduler.packing.refresh import teach
 from scheduler.request import Request
 from scheduler.state import ClusterState
 from tests import naive, strategies
-from tests.core.policies import MIX, NAMES, OTHER_MIX, policy, teach
+from tests.core.demand import MIX, OTHER_MIX
 from tests.core.states import everywhere, state_of
 from tests.strategies import fraction, inventory, whole
 
@@ -27,7 +29,7 @@ class _Life:
 
     def __init__(self, data: st.DataObject, name: str) -> None:
         self.data = data
-        self.state = ClusterState(policy(name))
+        self.state = ClusterState(policy_named(name))
         self.held: list[tuple[int, Request, tuple[DeviceShare, ...]]] = []
         self.requests = data.draw(st.lists(strategies.requests(), min_size=1, max_size=4))
         for node in NODES[:2]:
@@ -66,7 +68,7 @@ class _Life:
         self.held = held
 
     def learn(self) -> None:
-        teach(self.state.policy, self.data.draw(st.sampled_from([MIX, OTHER_MIX])), self.state)
+        teach(self.state, self.data.draw(st.sampled_from([MIX, OTHER_MIX])))
 
     def another_resource(self) -> None:
         self.state.column(f"example.com/{len(self.state.columns)}")
@@ -94,11 +96,16 @@ def test_remembered_costs_are_those_calculated_anew(name: str, data: st.DataObje
 @settings(max_examples=40)
 def test_no_policy_refuses_what_fits(name: str, nodes: list[naive.Node], request_: Request) -> None:
     """Which nodes hold a request is the same under every policy, and each says which devices."""
-    state, packed = state_of(nodes, policy(name)), state_of(nodes)
-    teach(state.policy, MIX, state)
+    state, packed = state_of(nodes, policy_named(name)), state_of(nodes)
+    teach(state, MIX)
     fits = placement.fits(state, request_, everywhere(state))
     assert fits.tolist() == placement.fits(packed, request_, everywhere(packed)).tolist()
     assert (placement.place(state, request_, everywhere(state)) is not None) == fits.any()
+    scores = placement.scores(state, request_, range(len(nodes)))
+    found = placement.place(state, request_, everywhere(state))
+    assert found is None or scores[state.slot_of[found.node]] == scores.max() == 100, (
+        "prioritize ranks as the planner does"
+    )
     for slot in np.flatnonzero(fits).tolist():
         devices = placement.place_on(state, request_, slot)
         assert devices is not None

@@ -5,11 +5,12 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, settings
 
+from scheduler.kernels.classic import CPU_OF_GPU
 from scheduler.kernels.rest_tables import UNIT
 from scheduler.packing.hardware import Hardware
 from scheduler.packing.mix import Mix
 from scheduler.packing.settings import BALANCED, MAX, RsvSettings
-from scheduler.packing.tables import CPU_OF_GPU, build
+from scheduler.packing.tables import build
 from tests.packing import mixes, naive, traces
 
 G2 = traces.MODELS.index("G2")

@@ -19,7 +19,7 @@ def places(policy: str, count: int) -> list[int]:
     site = LossSite(scenario, policy_named(policy), None, PodForms(scenario.inventory.device_resources))
     for job in scenario.jobs[:count]:
         assert site.arrive(job, 0)
-    return [int(started.nodes[0].partition("-")[0]) for started in site.settle(0)]
+    return [int(started.places[0].node.partition("-")[0]) for started in site.settle(0)]
 
 
 @pytest.mark.parametrize(
